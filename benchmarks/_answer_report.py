@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._answer_methods import PEERS
-from benchmarks._answer_sheet import markdown
+from benchmarks._documents import markdown
 
 __all__ = ["per_group", "summary"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["Sheet", "markdown"]
+__all__ = ["Sheet"]
 
 
 class Sheet:
@@ -50,11 +50,3 @@ class Sheet:
     def where(self, **known: Any) -> list[dict[str, Any]]:
         """Return the lines with these values."""
         return [line for line in self.lines if all(line[name] == value for name, value in known.items())]
-
-
-def markdown(head: list[str], body: list[list[str]]) -> str:
-    """Return a table in Markdown."""
-    cells = [head, *body]
-    wide = [max(len(line[j]) for line in cells) for j in range(len(head))]
-    lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)) + " |" for line in cells]
-    return "\n".join([lines[0], "| " + " | ".join("-" * w for w in wide) + " |", *lines[1:]])

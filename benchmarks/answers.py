@@ -5,6 +5,13 @@ new user would (its answer, and the nearest point of the same explanation), for 
 the nearest point alone, with ranges as units, which is the price that is measured. Peers are priced by ranges where
 they take a price. All methods answer a row one after the other, so that their seconds, which are those of one core, can
 be compared; rows that a method shows to the model are counted.
+
+Columns: *valid* by the model's own ``predict``; *l1* in ranges of the data, medians over valid answers; *outside*,
+values more than a tenth of the range beyond the data, or levels never seen; *fractions*, values that are no integers in
+integer columns; *s*, CPU seconds; *s, ratio*, in units of those of ``gbce Nearest, ranges`` on the same row. ``gbce
+answer`` and ``gbce Nearest`` come from one default explanation and cost the same; the answer is reliable under noise,
+and pays for it. ``gbce answer alone`` is ``explain(..., posterior=False)``. ``gbce Nearest, ranges`` is the nearest
+point by ranges, as NICE and treecf price it.
 """
 
 import argparse
@@ -23,7 +30,7 @@ from benchmarks._answer_report import per_group, summary
 from benchmarks._answer_sheet import Sheet
 from benchmarks._answer_tables import MODELS, TABLES, Table, case_of, rows_of
 from benchmarks._clock import at_most
-from benchmarks._documents import add_docs_option, current_commit, write_between_marks
+from benchmarks._documents import add_docs_option, current_commit, write_results
 from benchmarks._peers import CannotRunError
 from benchmarks._real_tables import Case
 from benchmarks._wheels import MissingWheelError
@@ -153,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = report(sheet.frame, options.by, notes)
     print(text)
     if options.docs:
-        write_between_marks("answers", f"{text}\n- Commit {current_commit()}.")
+        write_results("answers", f"{text}\n- Commit {current_commit()}.", __doc__)
 
 
 def report(lines: pd.DataFrame, by: Sequence[str], notes: Sequence[Note] = ()) -> str:

@@ -3,6 +3,9 @@
 Each row is explained once; then MAP refines the same draws twice, with the trees read and without. Under a prior with
 spikes MAP is the best point with as few changes as reach the target: fewer changes are better, then the objective.
 Rows that check once per model whether it was read correctly are not counted.
+
+Columns: *better*, *same* and *worse* compare numbers of changes, then objectives; *most worse* and *median* are
+relative differences of objectives, negative where cells are better.
 """
 
 import argparse
@@ -21,8 +24,7 @@ from sklearn.ensemble import (
 )
 
 import gbce
-from benchmarks._answer_sheet import markdown
-from benchmarks._documents import current_commit, write_between_marks
+from benchmarks._documents import add_docs_option, current_commit, markdown, write_results
 from benchmarks.trees import TABLES
 from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Prior
@@ -93,7 +95,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=["diabetes", "breast cancer", "california"])
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--rows", type=int, default=5, help="rows that are explained in each case")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    add_docs_option(parser)
     options = parser.parse_args()
     body: list[list[str]] = []
     lines = []
@@ -123,7 +125,7 @@ def main() -> None:
     text = "\n".join([markdown(HEAD, body), "", f"- {said}", f"- Commit {current_commit()}."])
     print(text)
     if options.docs:
-        write_between_marks("cell-modes", text)
+        write_results("cell-modes", text, __doc__)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,10 @@ A linear model with squared loss under a Gaussian prior has a Gaussian posterior
 form. Each seed is one explanation; the intervals it prints either cover the truth or not. In the hard cases (log
 evidence of about -10) few candidates from the prior count and SMC tempers; importance sampling has nothing to say there
 and is left out.
+
+Columns: *covers*, share of seeds whose interval holds the exact value (nominal 0.95; over 200 seeds its standard error
+is 0.015); *bias/sd*, mean error over its spread across seeds, ideally 0; *se/sd*, printed standard error over the same
+spread, ideally 1. Below about 100 effective draws an explanation says "not sampled", and intervals can be too short.
 """
 
 import argparse
@@ -160,7 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     sampler = sampler_of(options.sampler, options.candidates, options.draws, options.islands)
     size = f"{options.seeds} seeds, {options.candidates} candidates, {options.draws} draws"
-    with print_into(f"coverage {options.sampler}", options.docs):
+    with print_into(f"coverage {options.sampler}", options.docs, __doc__):
         for name, case in CASES.items():
             easy = options.easy or options.sampler == "importance"
             if (case.hard and easy) or (options.hard and not case.hard):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 
 Array = NDArray[np.float64]
 
@@ -57,22 +58,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--models", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=4)
+    add_docs_option(parser)
     options = parser.parse_args()
     x, y, fits = bootstrap(options.models)
-    print(f"{options.models} fits of LightGBM, means over {options.repeats} seeds")
-    print(f"{'':<28}{'rows':>11}{'effective':>11}{'per 100,000':>13}{'log evidence':>14}{'seconds':>9}")
-    rates = []
-    for label, joint in (("every model, every point", False), ("one model for each point", True)):
-        runs = [explained(x, y, fits, joint, seed) for seed in range(options.repeats)]
-        rows, effective = np.mean([run.rows for run in runs]), np.mean([run.effective for run in runs])
-        rates.append(effective / rows)
-        evidence = [run.log_evidence for run in runs]
-        print(
-            f"{label:<28}{rows:>11,.0f}{effective:>11,.0f}{1e5 * rates[-1]:>13,.0f}"
-            f"{np.mean(evidence):>8.2f} ± {np.std(evidence, ddof=1):.2f}{np.mean([run.seconds for run in runs]):>8.1f}"
-        )
-        print(f"{'  mean of the draws':<28}{np.array2string(np.mean([run.mean for run in runs], axis=0), precision=3)}")
-    print(f"effective draws per model row: {rates[1] / rates[0]:.1f} times as many")
+    with print_into("many models", options.docs, __doc__):
+        print(f"{options.models} fits of LightGBM, means over {options.repeats} seeds")
+        print(f"{'':<28}{'rows':>11}{'effective':>11}{'per 100,000':>13}{'log evidence':>14}{'seconds':>9}")
+        rates = []
+        for label, joint in (("every model, every point", False), ("one model for each point", True)):
+            runs = [explained(x, y, fits, joint, seed) for seed in range(options.repeats)]
+            rows, effective = np.mean([run.rows for run in runs]), np.mean([run.effective for run in runs])
+            rates.append(effective / rows)
+            evidence, seconds = [run.log_evidence for run in runs], np.mean([run.seconds for run in runs])
+            mean = np.array2string(np.mean([run.mean for run in runs], axis=0), precision=3)
+            print(
+                f"{label:<28}{rows:>11,.0f}{effective:>11,.0f}{1e5 * rates[-1]:>13,.0f}"
+                f"{np.mean(evidence):>8.2f} ± {np.std(evidence, ddof=1):.2f}{seconds:>8.1f}"
+            )
+            print(f"{'  mean of the draws':<28}{mean}")
+        print(f"effective draws per model row: {rates[1] / rates[0]:.1f} times as many")
 
 
 if __name__ == "__main__":

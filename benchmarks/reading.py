@@ -4,6 +4,8 @@ Each model is asked about random rows and about as many rows with columns at the
 and the numbers next to it, in double and single precision), with missing values where it takes them. Counted are class
 decisions that differ, and the largest difference of an output, absolute or relative where outputs are above one.
 CatBoost takes part where it is installed. Run as ``python -m benchmarks.reading``.
+
+An isolation forest outputs 1 or -1, so that a difference would be 2.
 """
 
 import argparse
@@ -158,7 +160,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="random rows, and rows at edges, for each model")
     add_docs_option(parser)
     options = parser.parse_args()
-    with print_into("reading", options.docs):
+    with print_into("reading", options.docs, __doc__):
         print(
             f"{'model':<30}{'rows with':<14}{'classes':>8}{'rows':>9}{'decisions differ':>18}{'largest difference':>20}"
         )

@@ -3,6 +3,8 @@
 Every observation below the target is a base point. Importance sampling at the paper's size keeps a handful of distinct
 candidates there; the table shows what SMC makes of the same points. Data are the synthetic stand-in for the paper's
 series and hand-chosen models, so that nothing has to be downloaded or tuned.
+
+*distinct* is the number of distinct candidates among the draws, *ess* the effective sample size.
 """
 
 import argparse
@@ -68,7 +70,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take only every so many base points")
     add_docs_option(parser)
     options = parser.parse_args()
-    with print_into("real-regime", options.docs):
+    with print_into("real-regime", options.docs, __doc__):
         compare_samplers(options.every)
 
 

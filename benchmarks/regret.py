@@ -6,6 +6,10 @@ read the trees, and that of a network comes out of a long evolution; where the a
 
 Regret is the cost over the least cost, less one; of MAP it is the excess of the objective in units of the least one,
 or of one where that is less. Where an answer has more changes than are needed, the share of these is the regret.
+
+Columns: *within 2%* and *above 10%* of the best; *worst*, largest regret; *rows*, median model rows. Rows, targets,
+one-way columns, priors (Gaussian and Laplace) and eta are drawn at random. Seed 1, and trees of seed 3, were used to
+choose settings; seed 2 was drawn once, at the end.
 """
 
 import argparse
@@ -129,7 +133,7 @@ def main() -> None:
     if options.csv:
         with open(options.csv, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([Line._fields, *lines])
-    with print_into("regret", options.docs):
+    with print_into("regret", options.docs, __doc__):
         print(f"seed {options.seed}, {options.cases} questions")
         say_regret(lines)
     print(f"{time.process_time() - start:.0f} CPU s")

@@ -3,6 +3,12 @@
 Beside it, the bare ``predict`` of as many rows of the same posterior in one call, and DiCE on the rows that were
 explained. Each side is a process of its own with one thread; they take turns row by row, and seconds are those of one
 core.
+
+Columns: *rows* and *calls* of the model, *s*, CPU seconds of one core, *bare s*, one call of the model on as many rows
+of the same posterior; then the earlier commit, measured in the same run; then ``explain(..., posterior=False)``; then
+DiCE with one answer per row. Medians over rows. The six tables have the constraints of ``benchmarks/tables.py``; the
+last three cases have none. Tables come from wheels (``pip install --no-deps shapiq pysubgroup``), DiCE from ``pip
+install dice-ml``.
 """
 
 import argparse
@@ -19,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from benchmarks._documents import ROOT, current_commit, write_between_marks
+from benchmarks._documents import ROOT, add_docs_option, current_commit, write_results
 from benchmarks._rows_worker import CASES, PRIORS
 
 BASELINE = "7339835"  # the last commit before rows and seconds of a default explanation were looked at
@@ -173,7 +179,7 @@ def main() -> None:
     parser.add_argument("--baseline", type=Path, help=f"source tree of {BASELINE}; taken out of git when left out")
     parser.add_argument("--no-baseline", action="store_true", help="this commit alone")
     parser.add_argument("--no-peers", action="store_true", help="without DiCE")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    add_docs_option(parser)
     options = parser.parse_args()
     notes: list[str] = []
     table = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
@@ -193,7 +199,7 @@ def main() -> None:
     text = "\n".join([*table, "", *(f"- {note}" for note in notes)])
     print("\n" + "\n".join(f"- {note}" for note in notes))
     if options.docs:
-        write_between_marks("rows", text)
+        write_results("rows", text, __doc__)
 
 
 if __name__ == "__main__":

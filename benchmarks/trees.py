@@ -7,6 +7,18 @@ the search on cells by itself, its point shown to the model once, and a whole ``
 
 A second table says how many optima are proved and how soon, in treecf's own prices, and how wide the safe boxes around
 gbce's points are beside treecf's regions around the same points. Where treecf still wins is listed.
+
+Columns of costs: *valid*, answers that the model accepts, gbce's and treecf's; *treecf fractions*, rows in which treecf
+answers with fractions in an integer column that it was told of; *ratio* and *worst*, gbce's cost over treecf's where
+both are valid and keep integers, median and maximum; *dearer*, rows in which it is above one; *ms*, the search and one
+confirmation by the model; *explain*, a whole ``explain``, on the first five rows. String columns are left out. The
+search tries all pairs of changes that the leaves allow, up to a million cells; beyond that, and with three or more
+changes, it proves nothing.
+
+Columns of proofs: shares of optima proved by ``Nearest(prove=True)`` within CPU seconds of one thread; *largest gap*,
+what a cheaper point could save at most when time ran out; *box* and *treecf box*, mean width of the safe box around the
+same point with all columns free, as a share of the data's range (left out for the largest forests). treecf comes from
+``pip install treecf``.
 """
 
 import argparse
@@ -15,7 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -29,8 +41,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 import gbce
-from benchmarks._answer_sheet import markdown
-from benchmarks._documents import current_commit, write_between_marks
+from benchmarks._documents import add_docs_option, current_commit, markdown, write_results
 from benchmarks._peers import CannotRunError, require
 from benchmarks._tree_proofs import Proved, box_width, prove_row, say_proofs, share_of_range
 from benchmarks._tree_report import HEAD, PROOF_HEAD, Answer, figures, wins_of_treecf
@@ -46,8 +57,6 @@ from gbce.trees import (
     read_structure,
     score_constraints,
 )
-from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
-from gbce.trees._move_table import ADD_STEPS, MOVE
 
 MARK, PROOF_MARK = "trees", "tree-proofs"
 MOST_ROWS = 20_000  # of a table, picked at random
@@ -323,15 +332,6 @@ def run_proofs(table: str, kind: str, n: int) -> list[str]:
     return [table, kind, f"{len(cells.trees.value):,}", str(case.data.shape[1]), *say_proofs(proofs), *widths]
 
 
-def _versions() -> str:
-    """Return what takes part besides: treecf, and numba where it is installed."""
-    try:
-        numba = f"numba {version('numba')} for loops that run long"
-    except PackageNotFoundError:
-        numba = "numpy alone"
-    return f"treecf {version('treecf')}, {numba}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=50, help="rows of each table and model")
@@ -339,10 +339,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="which models")
     parser.add_argument("--prices", nargs="+", choices=[*PRICES], default=[*PRICES], help="which prices")
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT, help="which of the two tables")
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/benchmarks.md")
+    add_docs_option(parser)
     options = parser.parse_args()
-    for loop in (ADD_STEPS, MOVE, PRICE, HOLD, CUT, NARROW, BOUND, PROMISE):
-        loop.hurry()  # as in the middle of a table, if there is a compiler
     body: list[list[str]] = []
     proofs: list[list[str]] = []
     notes: list[str] = []
@@ -358,17 +356,17 @@ def main() -> None:
                     print(" | ".join(proofs[-1]), flush=True)
             except (CannotRunError, MissingWheelError) as error:
                 notes.append(f"- {table}, {kind}: {error}")
-    notes += [*wins_of_treecf(body, proofs), f"- Commit {current_commit()}, {_versions()}."]
+    notes += [*wins_of_treecf(body, proofs), f"- Commit {current_commit()}, treecf {version('treecf')}."]
     if body:
         text = "\n".join([markdown(HEAD, body), "", *(notes if not proofs else [])]).rstrip()
         print(text)
         if options.docs:
-            write_between_marks(MARK, text)
+            write_results(MARK, text, __doc__)
     if proofs:
         text = "\n".join([markdown(PROOF_HEAD, proofs), "", *notes]).rstrip()
         print(text)
         if options.docs:
-            write_between_marks(PROOF_MARK, text)
+            write_results(PROOF_MARK, text, __doc__)
 
 
 if __name__ == "__main__":

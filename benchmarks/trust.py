@@ -16,6 +16,11 @@ That of an expected loss or an importance counts as at least ``exact deviation /
 for coverage only where the printed error is below a quarter of that, which is no measured error. A success probability
 of 0 where 0.999 is right is thus hundreds of errors wrong, and one of 1 is not wrong at all. A value that is not a
 number while the exact one is counts as infinitely wrong.
+
+Columns: *SP*, success probability; *log Z*, log evidence; *covered* over all columns for the importance. A search
+cannot see a narrow well of a smooth model in many columns to which neither data nor slopes point: the cases called
+*bumps* are full of such wells (*long* ones are not round). ``--fresh`` has cases of one more seed and bumps of other
+settings, run once after the last change of the search.
 """
 
 import argparse
@@ -27,7 +32,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import gbce
-from benchmarks._documents import write_between_marks
+from benchmarks._documents import add_docs_option, write_results
 from benchmarks._trust_generated import fresh, generated
 from benchmarks._trust_runs import FALSE, case_of, cases, run
 
@@ -121,7 +126,7 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes; the results are the same, but for the seconds")
     parser.add_argument("--csv", type=Path, help="write a line for each run")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    add_docs_option(parser)
     options = parser.parse_args()
     among = fresh() if options.fresh else cases()
     names = [name for name in among if not options.only or any(word in name for word in options.only)]
@@ -138,7 +143,7 @@ def main() -> None:
     text = f"{table_of(runs)}\n\n{summary_of(runs)}"
     print(text)
     if options.docs:
-        write_between_marks("fresh trust" if options.fresh else "trust", text)
+        write_results("fresh trust" if options.fresh else "trust", text, __doc__)
 
 
 if __name__ == "__main__":

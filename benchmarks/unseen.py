@@ -1,6 +1,7 @@
 """How often "trustworthy" is wrong on cases that nobody has seen: random trees on real tables, beside exact answers.
 
     python -m benchmarks.unseen --seed 30 --cases 1000 --jobs 2 --csv out/unseen-30.csv
+    python -m benchmarks.unseen --seed 31 --cases 1000 --jobs 2 --csv out/unseen-31.csv
     python -m benchmarks.unseen --seed 30 --case 17
     python -m benchmarks.unseen --docs out/unseen-30.csv out/unseen-31.csv
 
@@ -42,7 +43,7 @@ import numpy as np
 import pandas as pd
 
 import gbce
-from benchmarks._documents import write_between_marks
+from benchmarks._documents import write_results
 from benchmarks._unseen_cases import TABLES, load_table, make_case
 from benchmarks._unseen_exact import Exact
 from benchmarks._wheels import MissingWheelError
@@ -235,7 +236,7 @@ def _write_docs(files: Sequence[Path]) -> None:
         lines = pd.read_csv(file).sort_values("case")
         seeds = ", ".join(str(seed) for seed in sorted(lines["seed"].unique()))
         parts = [tabulate(lines), list_false(lines), f"- {len(lines)} cases of seed {seeds}"]
-        write_between_marks(mark, "\n".join(part for part in parts if part))
+        write_results(mark, "\n".join(part for part in parts if part), __doc__)
 
 
 def _require_tables(names: Sequence[str]) -> None:

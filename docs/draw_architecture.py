@@ -38,18 +38,22 @@ class Step(NamedTuple):
 WAY_OF_A_ROW = (
     Step("explainer/_explainer.py", "Explainer.explain", "the one call: rules and budget are checked"),
     Step("space/_space.py", "Space.encode_row", "the row becomes a float64 vector; from here on nobody sees a column"),
-    Step("predictors/_reference.py", "Reference.output_spread", "what a target left open is read off the data, once"),
-    Step("priors/_gaussian.py", "Gaussian.at", "the law of candidates is placed at the row: a map of Gaussian noise"),
-    Step("predictors/_panel.py", "Panel.ask_alone", "models are asked, within the budget: first about the row itself"),
+    Step(
+        "predictors/_reference.py",
+        "Reference.output_spread",
+        "what the target leaves open comes from the data",
+    ),
+    Step("priors/_families.py", "Gaussian.at", "the prior is centred at the row, as a map of Gaussian noise"),
+    Step("predictors/_panel.py", "Panel.ask_alone", "models are evaluated within the budget, first at the row itself"),
     Step(
         "samplers/_smc.py",
         "SMC.sample",
-        "candidates and searches, then draws around what was found, or rungs up to eta",
+        "importance sampling, then proposals around modes, or tempering up to eta",
     ),
-    Step("draws/_draws.py", "Draws.weigh", "evaluated points with weights: the waist that all else reads"),
-    Step("decisions/_apply.py", "apply_rules", "every rule looks at query and draws, and chooses"),
+    Step("draws/_draws.py", "Draws.weigh", "evaluated points with weights, which everything later reads"),
+    Step("decisions/_apply.py", "apply_rules", "every decision rule chooses from the draws"),
     Step(
-        "metrics/_pointwise.py", "evaluate_figures", "chosen points are shown to the models once more and get figures"
+        "metrics/_pointwise.py", "evaluate_figures", "the chosen points are evaluated once more and get their figures"
     ),
     Step("explainer/_notes.py", "judge_status", "status and notes; query, draws and decisions are the Explanation"),
 )

@@ -2,7 +2,7 @@
 
 Six tables and four models, or a model and a table of your own. A run that was stopped goes on where it was when the
 same command is given again. Everything is kept in a folder: ``lines.csv`` has a line for each answer, ``comparison.md``
-is the page, ``comparison.png`` the picture.
+is the page, ``comparison.png`` the picture, ``results/comparison`` has all tables as CSV files.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from benchmarks.rivals._cell import Settings, write_whole
 from benchmarks.rivals._learners import LEARNERS
 from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._picture import CAPTION, draw
+from benchmarks.rivals._picture import draw
 from benchmarks.rivals._problem import OwnTable
-from benchmarks.rivals._report import page
+from benchmarks.rivals._report import FILES, facts_of, page, tables_of, write_tables
 from benchmarks.rivals._results import lines_of
 from benchmarks.rivals._run import ROOT, SettingsDifferError, require_same, run
 
@@ -53,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--fast", action="store_true", help="two tables, two models, four rows: minutes")
     parser.add_argument("--folder", type=Path, help="where everything is kept (out/rivals)")
-    parser.add_argument("--docs", action="store_true", help=f"write {DOCUMENT.relative_to(ROOT)} and its picture")
+    parser.add_argument(
+        "--docs", action="store_true", help=f"write {DOCUMENT.relative_to(ROOT)}, its tables and its picture"
+    )
     parser.add_argument("--only-report", action="store_true", help="write the page and the picture of what is there")
     own = parser.add_argument_group("your own model and table")
     own.add_argument("--model", help="an estimator that joblib wrote; loading it runs code from it")
@@ -136,7 +138,7 @@ def _command(options: argparse.Namespace, names: Sequence[str]) -> str:
 
 
 def _write(folder: Path, docs: bool) -> int:
-    """Write the lines, the page and the picture."""
+    """Write the lines, the tables, the page and the picture."""
     lines = lines_of(folder)
     if not len(lines):
         print(f"no method gave a line; what each said is in {folder / 'cells'}", file=sys.stderr)
@@ -145,13 +147,16 @@ def _write(folder: Path, docs: bool) -> int:
         print(f"the run in {folder} was cut off: give its command again, and it goes on", file=sys.stderr)
         return 1
     lines.to_csv(folder / "lines.csv", index=False)
-    said = page(folder, json.loads((folder / "about.json").read_text(encoding="utf-8")))
+    tables = tables_of(folder)
+    facts = facts_of(folder, json.loads((folder / "about.json").read_text(encoding="utf-8")))
+    write_tables(folder / FILES, tables, facts)
+    said = page(tables, facts, "comparison.png")
     (folder / "comparison.md").write_text(said, encoding="utf-8")
     draw(lines, folder / "comparison.png")
     if docs:
-        head, rest = said.split("\n## ", 1)
-        shown = f"![Cost against survival](img/comparison.png)\n\n{CAPTION}"
-        DOCUMENT.write_text(f"{head}\n{shown}\n\n## {rest}", encoding="utf-8")
+        write_tables(DOCUMENT.parent / FILES, tables, facts)
+        shown = PICTURE.relative_to(DOCUMENT.parent).as_posix()
+        DOCUMENT.write_text(page(tables, facts, shown), encoding="utf-8")
         PICTURE.write_bytes((folder / "comparison.png").read_bytes())
     print(said)
     return 0

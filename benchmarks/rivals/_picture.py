@@ -13,9 +13,9 @@ from benchmarks.rivals._results import summed_up
 
 __all__ = ["CAPTION", "draw"]
 
-CAPTION = """\
-Means over the rows with a valid answer, for each method over its own. Methods with fewer than half of their answers
-valid are left out; the frontier has a point for each probability that one more refit agrees.
+CAPTION = """
+Methods with fewer than half of their answers valid are left out. The frontier has a point for each probability that one
+more refit agrees.
 """
 
 _WIDE, _HIGH = 3.6, 3.0  # inches of a panel

@@ -1,8 +1,9 @@
-"""The page that a run writes: tables, and sentences that are counted, not typed."""
+"""The page about a run and the tables beside it: figures and sentences that are counted, not typed."""
 
+import json
 import platform
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks._answer_sheet import markdown
+from benchmarks._documents import markdown, read_csv, write_csv
 from benchmarks.rivals._judge import N_NOISE, NOISE
 from benchmarks.rivals._methods import METHODS
+from benchmarks.rivals._picture import CAPTION
 from benchmarks.rivals._protocol import Method
 from benchmarks.rivals._results import (
     ANSWERS,
@@ -26,122 +28,237 @@ from benchmarks.rivals._results import (
 )
 from benchmarks.rivals.alibi import ENVIRONMENT
 
-__all__ = ["page"]
+__all__ = ["FILES", "facts_of", "page", "read_tables", "tables_of", "write_tables"]
 
+FILES = "results/comparison"  # beside the page
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "lightgbm", "cma", "pymoo", "dice-ml", "NICEx", "treecf")
 _HEADS = {
     "valid": "valid", "kept": "keeps rules", "l1": "l1", "l2": "l2", "changed": "columns", "broken": "broken",
     "far": "far", "survival": "survival", "noise": "noise", "seconds": "seconds", "model_rows": "model rows",
 }  # fmt: skip
+_SHOWN = ("rows", "keeps rules", "l1", "survival", "seconds")  # on the page; all others are in the file
 _KINDS = {
     "package": "the authors' package",
     "publication": "as published",
     "reconstruction": "reconstruction",
     "own": "this library",
 }
-_MEANINGS = f"""
-A wish is a class, or a number beyond what the model says now by a share of it. All methods are asked about the same
-rows, and told the same: what each column can be, and what may change, as far as they can be told. Conditions between
-columns are told to gbce and, the linear ones, to the genetic search of treecf. *valid*: the model's own `predict`
-grants the wish. *keeps rules*: and it breaks no rule. *l1*: sum of changes in ranges of the data, another level is one,
-of an ordinal its steps as a share of all. *l2*: in standard deviations. *broken*: rules that an answer breaks
-(conditions between columns, columns that may not change, values that a column cannot have). *far*: distance to the five
-nearest rows of the data, one is as usual among these. *survival*: share of changed models that still grant the wish,
-which no method was shown: refits on bootstraps, other seeds, a tenth of the rows deleted, a twentieth of the outcomes
-wrong, other learners; the mean of these five. *noise*: share of {N_NOISE} copies that miss the advice by up to
-{NOISE:.0%} of each range to which the model still grants the wish. Means over rows with a valid answer, ± half of a 95%
-interval over rows. *seconds* of one core and rows shown to models are over all rows that a method came to, without
-fitting and refitting; what it prepares once it knows the wish is in its first row. Methods that read trees ask about
-fewer rows.
+_SHORT = """
+All methods get the same rows, targets and what each column may become, as far as they can be told. *keeps rules*: share
+of rows with an answer that the model's own `predict` accepts and that breaks no constraint. *l1*: sum of changes, in
+ranges of the data. *survival*: share of refitted and retrained models, unseen by every method, that accept the answer.
+*seconds* of one core per row. A reconstruction fills in what its publication leaves open; its figures are not the
+authors'.
 """
-_HELD_OUT = "The rows that methods are asked about are none that the models were fitted on."
-_OWN_ROWS = "The rows that methods are asked about are rows of the table, which the model may have been fitted on."
-_DIFFERENT_ROWS = """
-Means are over the rows with a valid answer of each method, so over different ones, here and in the tables further down:
-a method that does not take a table or model, or ran out of time, is missing there. The next two sections compare the
-same rows.
+_COLUMNS = f"""
+A target is a class, or the model's current output raised or lowered by a fixed percentage. Constraints between columns
+are given to gbce and, the linear ones, to the genetic search of treecf. A reconstruction fills in what its publication
+leaves open; its figures are not the authors'.
+
+all.csv, by-table.csv, by-model.csv: *valid*, share of rows with an answer that the model's own predict accepts; *keeps
+rules*, and that breaks no rule; *l1*, sum of changes in ranges of the data (another level counts one, an ordinal its
+steps as a share of all); *l2*, in standard deviations; *columns*, how many change; *broken*, rules that an answer
+breaks (constraints between columns, immutable columns, impossible values); *far*, distance to the five nearest rows of
+the data over what is usual among these; *survival*, share of changed models that accept the answer, unseen by every
+method: refits on bootstraps, other seeds, a tenth of the rows deleted, a twentieth of the outcomes wrong, other
+learners, the mean of these five (each by itself in survival.csv); *noise*, share of {N_NOISE} copies, each off by up to
+{NOISE:.0%} of each range, that the model accepts. Means over rows with a valid answer, ± half of a 95% interval over
+rows. *seconds* of one core and *model rows* are over all rows that a method was given, without fitting and refitting;
+preparation for a target is in its first row. Methods that read trees need fewer model rows.
+
+row-by-row.csv: among the rows in which the rival's answer is valid and keeps the rules, the share in which a point of
+gbce costs no more (l1), survives no less and is better in one of the two; "beaten" is the share in which the rival's is
+better in that sense. "some gbce decision" is any of them, the frontier included; "answer" is gbce's answer in its own
+units, "ranges" priced by ranges as l1 is, "refits, ranges" also with refits to survive.
+
+ahead.csv: where a rival is ahead of gbce's answer without refits, in the mean over the rows of a table that both were
+asked about (valid, keeps rules, seconds, model rows) or have a valid answer to (all others), by more than half of the
+95% interval of the mean difference.
+
+distributions.csv: gbce beside the hierarchy of Raman et al. 2023 (population, subgroup, row), reconstructed, and beside
+its lowest level alone, with the same number of draws. *reached*, share of draws; *coverage*, share of a reference set
+of points that reach (rows of the data, and changes of few columns) with a reaching draw within a quarter of a range
+(l1); *modes*, sets of changed columns with at least one reaching draw in a hundred; *cost* and *nearest*, mean and
+least cost of reaching draws. How much the target weighs against the distance is not published: it is one here, and with
+more weight more draws would reach. Seconds and rows are per row, without what the hierarchy needs for its population.
+
+many-models.csv: an answer for one model may be refused by another. The average cost under the other is at most the cost
+of the answer plus the share refused times the longest way on (reach), by the triangle inequality: a bound derived here,
+in the spirit of Pawelczyk et al. 2020, whose theorem is another. *measured* is the least cost found under the other
+model. *sparse* is the nearest point found, *data support* the nearest row of the data.
+
+said.csv: what methods stated about their answers, without numbers. not-run.csv: what did not run, and why.
 """
-_DUELS = """
-The share of rows, among those in which the rival's answer is valid and keeps the rules, in which a point of gbce's
-costs no more (l1) and survives no less, and is better in one of the two; beside each, the share in which the rival's is
-better in that sense. In the remaining rows one is cheaper and the other survives more. *some gbce decision*: any of
-them, the frontier included. Then the answer that gbce hands over: with its own units, priced by ranges as l1 is, and
-priced by ranges with refits to survive.
-"""
-_DISTRIBUTIONS = """
-The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and row
-is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
-share of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within
-a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of
-reaching draws and the least (l1, in ranges). How much the wish weighs against the distance is not published: it is one
-here, and with more of it more of its draws would reach. Seconds and rows are those of a row: what the hierarchy takes
-for its population is not in them.
-"""
-_MULTIPLICITY = """
-An answer for one model may be refused by another. The average cost under the other is at most the cost of the answer
-plus the share refused times the longest way on from there (reach): a bound derived here, in the spirit of Pawelczyk et
-al. 2020, whose theorem is another. It holds by the triangle inequality, since one can go by way of the answer;
-*measured* is the least cost found under the other model, so that the two say how loose it is. *sparse* is the nearest
-point found, *data support* the nearest row of the data.
+_HELD_OUT = "All rows are held out from fitting."
+_OWN_ROWS = "The rows are rows of the table, which the model may have been fitted on."
+_HOW_TO_RUN = """
+`make benchmark`, in minutes with `FLAGS=--fast`; on your own model and table with `FLAGS="--model model.joblib --data
+table.csv --outcome class --label good"`.
 """
 _BETTER = {"valid": 1, "kept": 1, "l1": -1, "l2": -1, "changed": -1, "broken": -1, "far": -1, "survival": 1, "noise": 1,
            "seconds": -1, "model_rows": -1}  # fmt: skip
 """Whether more of a figure is better, or less."""
-_MOST_PLACES = 6  # that a note names before it counts the rest
+_MOST_NAMES = 3  # that a sentence names before it counts the rest
+
+Tables = dict[str, pd.DataFrame]
+"""Tables of strings, by the names of their files."""
 
 
-def page(folder: Path, about: Mapping[str, Any]) -> str:
-    """Return the page about a run.
+def tables_of(folder: Path) -> Tables:
+    """Return all tables about a run."""
+    lines = lines_of(folder)
+    found = {
+        "methods": _methods(lines),
+        "all": _sums(summed_up(lines, [])),
+        "by-table": _grouped(lines, "table"),
+        "by-model": _grouped(lines, "model"),
+        "row-by-row": _duels(lines),
+        "ahead": _ahead(lines),
+        "survival": _survivals(lines),
+        "distributions": _distributions(folder),
+        "many-models": _multiplicity(folder),
+        "said": _sayings(folder),
+        "not-run": _notes(folder),
+    }
+    return {name: table for name, table in found.items() if len(table)}
+
+
+def facts_of(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was run where: the "command", "commit", "date", "minutes" and "jobs" of a run, and its size."""
+    lines = lines_of(folder)
+    known = {name: _version(name) for name in PACKAGES if _version(name)}
+    alibi = ENVIRONMENT.version("alibi")
+    return {
+        **about,
+        "rows": len(lines.groupby(["table", "model", "row"])),
+        "tables": lines["table"].unique().tolist(),
+        "models": lines["model"].unique().tolist(),
+        "versions": {"Python": platform.python_version(), **known, **({"alibi": alibi} if alibi else {})},
+    }
+
+
+def write_tables(folder: Path, tables: Tables, facts: Mapping[str, Any]) -> None:
+    """Write tables as CSV files, the facts of the run and the meaning of all columns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.csv"):
+        stale.unlink()
+    for name, table in tables.items():
+        write_csv(folder / f"{name}.csv", list(table.columns), table.to_numpy().tolist())
+    (folder / "about.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    paragraphs = [_wrapped(part) for part in _COLUMNS.strip().split("\n\n")]
+    (folder / "columns.txt").write_text("\n\n".join(paragraphs) + "\n", encoding="utf-8")
+
+
+def read_tables(folder: Path) -> tuple[Tables, dict[str, Any]]:
+    """Return the tables and the facts that ``write_tables`` wrote."""
+    tables = {path.stem: pd.DataFrame(read_csv(path)) for path in folder.glob("*.csv")}
+    return tables, json.loads((folder / "about.json").read_text(encoding="utf-8"))
+
+
+def page(tables: Tables, facts: Mapping[str, Any], picture: str) -> str:
+    """Return the page about a run, from its tables and facts alone.
 
     Parameters
     ----------
-    folder : Path
-        Of the run.
-    about : mapping
-        Its "command", "commit", "date" and "minutes".
+    tables : mapping of str to DataFrame
+        Of ``tables_of`` or ``read_tables``.
+    facts : mapping
+        Of ``facts_of``.
+    picture : str
+        Where the picture is, seen from the page.
     """
-    lines = lines_of(folder)
+    own_table = "--model" in facts["command"].split()
+    rivals = sum(tables["methods"]["here"] != _KINDS["own"])
     return "\n".join(
         [
             "# gbce beside other methods", "",
-            "This page is written by the command below, sentences about results included.", "",
-            "```", about["command"], "```", "",
-            *_about(lines, about, "--model" in about["command"].split()), "",
-            *_methods(lines), "",
+            _wrapped(f"What does an answer cost, does it keep the rules, and does it survive a change of the model? "
+                     f"gbce and {rivals} other methods on the same rows. This page is written, sentences about "
+                     "results included, by:"), "",
+            "```", facts["command"], "```", "",
+            _wrapped(f"{facts['date']}, gbce at {facts['commit']}, versions in [about.json]({FILES}/about.json). "
+                     f"{facts['rows']} rows: {', '.join(facts['tables'])}, each with {', '.join(facts['models'])}; "
+                     f"{facts['minutes']:.0f} minutes."), "",
+            _wrapped(f"{_OWN_ROWS if own_table else _HELD_OUT} {_SHORT}"), "",
+            f"![Cost against survival]({picture})", "", _wrapped(CAPTION), "",
             "## All tables and models", "",
-            _wrapped(_DIFFERENT_ROWS), "",
-            _table(summed_up(lines, [])), "",
-            *_duels(lines), "",
-            *_losses(lines), "",
-            *(line for name, part in _parts(lines) for line in (f"## {name}", "", _table(part), "")),
-            *_survivals(lines), "",
-            *_distributions(folder),
-            *_multiplicity(folder),
-            *_notes(folder),
+            _wrapped(f"First answers; means over each method's own valid ones, so over different rows. All answers, "
+                     f"columns and intervals: [all.csv]({FILES}/all.csv)."), "",
+            _overview(tables["all"]), "",
+            *_row_by_row(tables), "",
+            *_where_ahead(tables, facts), "",
+            "## All tables", "",
+            _wrapped(f"CSV files in [{FILES}]({FILES}); [columns.txt]({FILES}/columns.txt) explains their "
+                     "columns."), "",
+            "## How to run it", "",
+            _wrapped(_HOW_TO_RUN),
         ]
     ) + "\n"  # fmt: skip
 
 
-def _about(lines: pd.DataFrame, about: Mapping[str, Any], own_table: bool) -> list[str]:
-    """Return what was run where, and what the figures mean."""
-    tables, models = lines["table"].unique(), lines["model"].unique()
-    rows = len(lines.groupby(["table", "model", "row"]))
-    known = ", ".join(f"{name} {_version(name)}" for name in PACKAGES if _version(name))
-    alibi = ENVIRONMENT.version("alibi")
-    known += f", alibi {alibi} in an environment of its own" if alibi else ""
-    return [
-        _wrapped(
-            f"{about['date']}, gbce at {about['commit']}, Python {platform.python_version()}, {known}. {rows} rows: "
-            f"{', '.join(tables)}, each with {', '.join(models)}. It took {about['minutes']:.0f} minutes, "
-            f"{about['jobs']} processes at a time."
-        ),
-        "",
-        _wrapped(f"{_OWN_ROWS if own_table else _HELD_OUT} {_MEANINGS}"),
+def _overview(sums: pd.DataFrame) -> str:
+    """Return the first answer of each method as Markdown, without intervals."""
+    first = sums[~sums["method"].str.split(": ").str[0].duplicated()]
+    shown = first[["method", *_SHOWN]].map(lambda cell: cell.split(" ± ")[0])
+    return markdown(list(shown.columns), shown.to_numpy().tolist())
+
+
+def _row_by_row(tables: Tables) -> list[str]:
+    """Return sentences on who beats whom in cost and survival."""
+    if "row-by-row" not in tables:
+        return []
+    duels = tables["row-by-row"]
+    best = duels.assign(share=[_share(cell) for cell in duels["some gbce decision"]]).sort_values("share")
+    least, most = best.iloc[0], best.iloc[-1]
+    said = [
+        f"Some decision of gbce wins in {least['share']:.0%} ({least['rival']}) to {most['share']:.0%} "
+        f"({most['rival']}) of rows."
     ]
+    for what in ANSWERS:
+        pairs = zip(duels["rival"], duels[what], duels[f"{what} beaten"], strict=True)
+        winners = [rival for rival, won, lost in pairs if _share(lost) > _share(won)]
+        which = {"answer": "gbce's answer"}.get(what, f"gbce's answer ({what})")
+        said.append(f"{which} loses to {len(winners)} of {len(duels)} more often than it wins{_named(winners)}.")
+    return [
+        "## Cost and survival, row by row",
+        "",
+        _wrapped(f"A point wins if it costs no more, survives no less and is better in one of the two "
+                 f"([row-by-row.csv]({FILES}/row-by-row.csv))."),
+        "",
+        *(f"- {one}" for one in said),
+    ]  # fmt: skip
+
+
+def _share(cell: str) -> float:
+    return float("nan") if cell == "-" else float(cell.removesuffix("%")) / 100
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first few names after a colon, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return (": " if names else "") + "; ".join(names[:_MOST_NAMES]) + (f"; {more} more" if more > 0 else "")
+
+
+def _where_ahead(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
+    """Return sentences on the figures in which rivals are ahead of gbce's answer."""
+    head = ["## Where a rival is ahead of gbce's answer", ""]
+    if "ahead" not in tables:
+        return [*head, "Nowhere."]
+    half = len(facts["tables"]) / 2
+    said = []
+    for figure, group in tables["ahead"].groupby("figure", sort=False):
+        mostly = [rival for rival, where in zip(group["rival"], group["tables"], strict=True)
+                  if len(where.split("; ")) > half]  # fmt: skip
+        said.append(f"- {figure}: {len(group)} on some, {len(mostly)} on most{_named(mostly)}")
+    lead = (
+        f"Answers of rivals that are better in the mean over the same rows, on some of the {len(facts['tables'])} "
+        f"tables and on more than half ([ahead.csv]({FILES}/ahead.csv)):"
+    )
+    return [*head, _wrapped(lead), "", *said]
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 120)
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _version(package: str) -> str:
@@ -151,33 +268,27 @@ def _version(package: str) -> str:
         return ""
 
 
-def _methods(lines: pd.DataFrame) -> list[str]:
-    """Return the list of methods that ran."""
+def _methods(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the methods that ran."""
     seen = set(lines["method"])
     body = [[one.label, one.source, _KINDS[one.kind], _refits_of(one)] for one in METHODS if one.name in seen]
-    return [
-        "## Methods",
-        "",
-        "A reconstruction fills in what its publication does not say; its figures are not the authors'.",
-        "",
-        markdown(["method", "publication", "here", "refits it looks at"], body),
-    ]
+    return pd.DataFrame(body, columns=["method", "publication", "here", "refits"])
 
 
 def _refits_of(method: Method) -> str:
-    """Return how many refits a method looks at, as its options have it."""
+    """Return how many refits a method uses, as its options have it."""
     options = vars(method.make())
     return str(next((options[name] for name in ("n_refits", "refits", "k") if options.get(name)), "-"))
 
 
-def _table(sums: pd.DataFrame) -> str:
-    """Return sums as Markdown."""
+def _sums(sums: pd.DataFrame) -> pd.DataFrame:
+    """Return sums as strings."""
     body = []
     for line in sums.to_dict("records"):
         cells = [str(line["name"]), f"{line['rows']}", f"{line['valid']:.0%}", f"{line['kept']:.0%}"]
         cells += [_with_interval(line, figure) for figure in [*_HEADS][2:]]
         body.append(cells)
-    return markdown(["method", "rows", *_HEADS.values()], body)
+    return pd.DataFrame(body, columns=["method", "rows", *_HEADS.values()])
 
 
 def _with_interval(line: dict[Any, Any], figure: str) -> str:
@@ -185,72 +296,48 @@ def _with_interval(line: dict[Any, Any], figure: str) -> str:
     if np.isnan(value):
         return "-"
     if figure == "model_rows":
-        return f"{value:,.0f}"
+        return f"{value:.0f}"
     if figure == "seconds":
         return f"{value:.2g}"
     digits = 1 if figure in ("changed", "far", "l2") else 2
     return f"{value:.{digits}f}" + ("" if np.isnan(half) else f" ± {half:.{digits}f}")
 
 
-def _parts(lines: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Return sums for each table: with one that only takes trees, over trees, beside it."""
-    for name, group in lines.groupby("table", sort=False):
-        yield str(name), summed_up(group, [])
-    if lines["model"].nunique() > 1:
-        for name, group in lines.groupby("model", sort=False):
-            yield f"All tables, {name}", summed_up(group, [])
+def _grouped(lines: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return sums for each table or model."""
+    parts = []
+    for name, group in lines.groupby(by, sort=False):
+        part = _sums(summed_up(group, []))
+        part.insert(0, by, str(name))
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
 
 
-def _duels(lines: pd.DataFrame) -> list[str]:
+def _duels(lines: pd.DataFrame) -> pd.DataFrame:
     """Return who beats whom in cost and survival, row by row."""
     duels = beaten(lines)
-    if not len(duels):
-        return []
-    shown = duels.drop(columns=["name", "rows"]).map(lambda share: "-" if np.isnan(share) else f"{share:.0%}")
-    body = [[str(name), str(n), *cells] for name, n, cells in
-            zip(duels["name"], duels["rows"], shown.to_numpy().tolist(), strict=True)]  # fmt: skip
-    head = ["rival", "rows", "some gbce decision", *(one for what in ANSWERS for one in (what, "is beaten"))]
-    worst = duels.sort_values("some decision").iloc[0]
-    said = [f"Least often, in {worst['some decision']:.0%} of rows, some decision of gbce beats {worst['name']}."]
-    for what in ANSWERS:
-        winners = duels[duels[f"{what} beaten"] > duels[what]]["name"].tolist()
-        which = {"answer": "gbce's answer"}.get(what, f"gbce's answer ({what})")
-        said.append(f"{which} is beaten by a rival more often than it beats it: {', '.join(winners) or 'by none'}.")
-    return [
-        "## Cost and survival, row by row",
-        "",
-        _wrapped(_DUELS),
-        "",
-        markdown(head, body),
-        "",
-        *(f"- {one}" for one in said),
-    ]
+    shares = duels.drop(columns=["name", "rows"]).map(lambda share: "-" if np.isnan(share) else f"{share:.0%}")
+    shares = shares.rename(columns={"some decision": "some gbce decision"})
+    shares.insert(0, "rival", duels["name"].astype(str))
+    shares.insert(1, "rows", duels["rows"].astype(str))
+    return shares
 
 
-def _losses(lines: pd.DataFrame) -> list[str]:
-    """Return in which tables and figures a rival is ahead of gbce's answer, over the rows that both have."""
+def _ahead(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return in which figures and tables a rival is ahead of gbce's answer, over the rows that both have."""
     own = {one.name for one in METHODS if one.kind == "own"}
     mine = lines[lines["name"] == "gbce"]
-    ahead: dict[str, dict[str, list[str]]] = {}
+    ahead: dict[str, dict[str, list[str]]] = {figure: {} for figure in _BETTER}
     for (name, rival), theirs in lines[~lines["method"].isin(own)].groupby(["table", "name"], sort=False):
         both = mine.merge(theirs, on=["table", "model", "row"], suffixes=("", " theirs"))
         for figure, sign in _BETTER.items():
             gain, half, _ = mean_interval((sign * _difference(both, figure)).to_list())
             if gain > half:
-                ahead.setdefault(figure, {}).setdefault(str(rival), []).append(str(name))
-    said = []
-    for figure in [one for one in _BETTER if one in ahead]:
-        rivals = [f"{rival} ({_listed(where)})" for rival, where in ahead[figure].items()]
-        said.append(f"- {_HEADS[figure]}: {'; '.join(rivals)}")
-    return [
-        "## Where a rival is ahead of gbce's answer",
-        "",
-        _wrapped("Without refits, in the mean over the rows of a table that both were asked about (of *valid*, *keeps "
-                 "rules*, *seconds* and *model rows*) or have a valid answer to (of the rest), by more than half of "
-                 "the 95% interval of the mean difference."),
-        "",
-        *(said or ["Nowhere."]),
-    ]  # fmt: skip
+                ahead[figure].setdefault(str(rival), []).append(str(name))
+    body = [
+        [_HEADS[figure], rival, "; ".join(where)] for figure, rivals in ahead.items() for rival, where in rivals.items()
+    ]
+    return pd.DataFrame(body, columns=["figure", "rival", "tables"])
 
 
 def _difference(both: pd.DataFrame, figure: str) -> pd.Series:
@@ -264,54 +351,44 @@ def _difference(both: pd.DataFrame, figure: str) -> pd.Series:
     return over[f"{figure} theirs"].astype(float) - over[figure].astype(float)
 
 
-def _survivals(lines: pd.DataFrame) -> list[str]:
+def _survivals(lines: pd.DataFrame) -> pd.DataFrame:
     """Return survival by the kind of change."""
     kinds = ["bootstrap", "seed", "deletion", "label_noise", "other_learners"]
     sums = summed_up(lines, [])
     body = [[str(line["name"]), *(_with_interval(line, kind) for kind in kinds)] for line in sums.to_dict("records")]
-    return ["## Survival by the kind of change", "", markdown(["method", *(k.replace("_", " ") for k in kinds)], body)]
+    return pd.DataFrame(body, columns=["method", *(kind.replace("_", " ") for kind in kinds)])
 
 
-def _distributions(folder: Path) -> list[str]:
+def _distributions(folder: Path) -> pd.DataFrame:
     """Return the distributions of the same rows side by side."""
     lines = measured(folder, "distributions")
-    if not len(lines):
-        return []
     body = []
-    for (table, name), group in lines.groupby(["table", "name"], sort=False):
+    for (table, name), group in lines.groupby(["table", "name"], sort=False) if len(lines) else ():
         cells = [f"{group[figure].mean():.2f}" for figure in ("reached", "coverage", "modes", "cost", "nearest")]
-        body.append([str(table), str(name), str(len(group)), *cells, f"{group['ess'].median():,.0f}",
-                     f"{group['seconds'].mean():.2g}", f"{group['rows'].mean():,.0f}"])  # fmt: skip
+        body.append([str(table), str(name), str(len(group)), *cells, f"{group['ess'].median():.0f}",
+                     f"{group['seconds'].mean():.2g}", f"{group['rows'].mean():.0f}"])  # fmt: skip
     head = ["table", "method", "rows", "reached", "coverage", "modes", "cost", "nearest", "effective draws", "seconds",
             "model rows"]  # fmt: skip
-    return ["## Distributions", "", _wrapped(_DISTRIBUTIONS), "", markdown(head, body), ""]
+    return pd.DataFrame(body, columns=head)
 
 
-def _multiplicity(folder: Path) -> list[str]:
+def _multiplicity(folder: Path) -> pd.DataFrame:
     """Return the bound on the cost under another model beside what was measured."""
     lines = measured(folder, "multiplicity")
-    if not len(lines) or "bound" not in lines:
-        return []
-    lines = lines[lines["bound"].notna()]
+    lines = lines[lines["bound"].notna()] if "bound" in lines else lines[:0]
     figures, body = ["cost", "refused", "reach", "bound", "measured"], []
-    for (table, answer), group in lines.groupby(["table", "answer"], sort=False):
+    for (table, answer), group in lines.groupby(["table", "answer"], sort=False) if len(lines) else ():
         cells = [f"{group[figure].mean():.2f}" for figure in figures]
         body.append([str(table), str(answer), str(len(group)), *cells])
-    head = ["table", "answer", "pairs of models", *figures]
-    return ["## The cost of many models", "", _wrapped(_MULTIPLICITY), "", markdown(head, body), ""]
+    return pd.DataFrame(body, columns=["table", "answer", "pairs of models", *figures])
 
 
-def _notes(folder: Path) -> list[str]:
+def _sayings(folder: Path) -> pd.DataFrame:
+    """Return what methods stated about their answers."""
+    return sayings_of(folder).astype(str)
+
+
+def _notes(folder: Path) -> pd.DataFrame:
     """Return what did not run, and why."""
-    said = [f"- {method}: {note} ({_listed(places)})" for (method, note), places in notes_of(folder).items()]
-    words = sayings_of(folder)
-    spoken = [
-        f"- {method}: {text} ({n:,} {'row' if n == 1 else 'rows'})" for method, text, n in words.itertuples(index=False)
-    ]
-    return ["## What methods said of their answers", "", *(spoken or ["Nothing."]), "",
-            "## Not run", "", *(said or ["Everything ran."])]  # fmt: skip
-
-
-def _listed(places: Sequence[str]) -> str:
-    more = len(places) - _MOST_PLACES
-    return "; ".join(places[:_MOST_PLACES]) + (f"; and {more} more" if more > 0 else "")
+    body = [[method, note, "; ".join(places)] for (method, note), places in notes_of(folder).items()]
+    return pd.DataFrame(body, columns=["method", "note", "where"])

@@ -70,10 +70,9 @@ _ROOMS = {
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
     "samplers": "Chains Importance Nested SMC SearchOnly",
-    "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
-    "trees": "ExactTrees",
+    "trees": "ExactTrees Proof",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

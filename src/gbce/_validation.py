@@ -1,4 +1,4 @@
-"""Checks of option values that many objects share, each failing with a sentence."""
+"""Validate option values, and format values for error messages."""
 
 import math
 from typing import Any
@@ -17,8 +17,8 @@ __all__ = [
     "show",
 ]
 
-_LONG = 10_000  # from here on thousands are set apart
-_EXACT_INTEGERS = 1e15  # below it every whole number is a double of its own, so all its digits are true
+_LONG = 10_000  # from here on thousands are separated by commas
+_EXACT_INTEGERS = 1e15  # below it every integer is its own double, so that all printed digits are true
 
 
 def is_number(value: Any) -> bool:
@@ -27,7 +27,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether ``value`` is a whole number, of whatever type."""
+    """Whether ``value`` is an integral number of any numeric type."""
     return is_number(value) and math.isfinite(value) and value == int(value)
 
 
@@ -37,12 +37,12 @@ def is_count(value: Any, least: int = 1) -> bool:
 
 
 def show(value: Any) -> str:
-    """Return a value as a sentence shows it: a number of numpy's is a number."""
+    """Format a value for a message; a numpy scalar like the Python number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def printable(text: str) -> str:
-    r"""Return a user's text with control characters written out: a terminal shows a column's name, never obeys it.
+    r"""Escape control characters in a user's string, so that a terminal shows them and does not execute them.
 
     Examples
     --------
@@ -55,13 +55,13 @@ def printable(text: str) -> str:
 
 
 def distinguish(a: float, b: float) -> tuple[str, str]:
-    """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
-    short = f"{a:g}", f"{b:g}"
-    return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
+    """Format two numbers in a few digits, or in full if they would otherwise look the same."""
+    brief = f"{a:g}", f"{b:g}"
+    return brief if a == b or brief[0] != brief[1] else (repr(float(a)), repr(float(b)))
 
 
 def require_counts(owner: Any, *names: str) -> None:
-    """Require the named attributes of ``owner`` to be whole numbers of at least one."""
+    """Require the named attributes of ``owner`` to be positive integers."""
     for name in names:
         value = getattr(owner, name)
         if not is_count(value):
@@ -77,6 +77,6 @@ def require_finite(owner: Any, *names: str) -> None:
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Return a number in few digits for a sentence; large ones without an exponent: ``300,000``, not ``3e+05``."""
+    """Format a number in a few digits, large ones without an exponent: ``300,000``, not ``3e+05``."""
     text = f"{value:{',' if abs(value) >= _LONG else ''}.{digits}g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < _EXACT_INTEGERS else text

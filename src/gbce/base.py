@@ -1,7 +1,7 @@
-"""The contract: what is asked (:class:`Query`), and what a target, a prior, a sampler and a rule have to be.
+"""Interfaces of targets, priors, samplers and decision rules, and the :class:`Query` that combines them.
 
-A target or rule of your own inherits from the class here, and a prior or sampler of your own has the methods of the
-protocol here; each then works wherever the built-in ones do. docs/architecture.md has a skeleton of each.
+A custom target or rule inherits from the class here, a custom prior or sampler implements the protocol here; each then
+works wherever the built-in ones do. docs/architecture.md has a skeleton of each.
 """
 
 from abc import ABC, abstractmethod
@@ -28,12 +28,12 @@ __all__ = [
 Array = NDArray[Any]
 
 
-# --- what is wanted of a model's output ----------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What one model said about ``n`` rows.
+    """Outputs of one model for ``n`` rows.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Outputs:
     classes : tuple, optional
         The labels of a classifier's columns; ``None`` for anything else.
     decided : int array of shape (n,), optional
-        Index of the class the model itself decides for.
+        Index of the class that the model predicts.
     model : str
-        Name for error messages.
+        Name of the model for error messages.
     """
 
     values: Array
@@ -54,7 +54,7 @@ class Outputs:
 
 
 class Reading(NamedTuple):
-    """A target's reading of one model's outputs: three arrays ``(n,)``."""
+    """A target's evaluation of one model's outputs: three arrays ``(n,)``."""
 
     output: Array
     loss: Array
@@ -62,137 +62,138 @@ class Reading(NamedTuple):
 
 
 class Target(ABC):
-    """Base of all targets: frozen dataclasses with their options inside."""
+    """Base class of targets: frozen dataclasses whose fields are their options."""
 
-    reads_classes: ClassVar[bool] = False  # whether models are asked for class probabilities
-    loss_from_zero: ClassVar[bool] = False  # whether no loss is below zero, whatever models say
+    reads_classes: ClassVar[bool] = False  # whether it needs class probabilities
+    loss_from_zero: ClassVar[bool] = False  # whether the loss is never negative
 
     @abstractmethod
     def read(self, outputs: Outputs) -> Reading:
-        """Return output, loss and reached for each row."""
+        """Compute output, loss and whether the target is reached for each row."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the wish as a few words, e.g. ``"at least 60"``."""
+        """Describe the target in a few words, e.g. ``"at least 60"``."""
 
     def accepted(self) -> tuple[float, float]:
-        """Return the lowest and the highest output, as :meth:`read` returns it, that meet the wish.
+        """Return the lowest and the highest output, as returned by :meth:`read`, that reach the target.
 
         Raises
         ------
         TypeError
-            Where the output alone does not tell.
+            If the output alone does not determine whether the target is reached.
         """
-        raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
+        raise TypeError(f"{type(self).__name__} cannot be judged from one number per model")
 
     def say(self, output: float, reached: bool) -> str:
-        """Return what a model says about a row, as a sentence goes on after "the model then"."""
+        """Describe a model's output for a row, as the end of a sentence that begins with "the model then"."""
         return f"{'reaches' if reached else 'misses'} the target ({self.describe()})"
 
     @property
     def readable(self) -> bool:
-        """Whether :meth:`read` can be called; a target that lost its code in a file cannot."""
+        """Whether :meth:`read` can be called; not so for a custom target whose code was not stored in a file."""
         return True
 
     @property
     def needs_spread(self) -> bool:
-        """Whether a number was left open that :meth:`resolve` reads off the model's outputs."""
+        """Whether an option was left out that :meth:`resolve` computes from the model's outputs."""
         return False
 
     def resolve(self, spread: float | Array) -> "Target":
-        """Return the target with open numbers filled in.
+        """Return the target with options that were left out filled in.
 
         Parameters
         ----------
         spread : float or array of shape (c,)
-            SD of the model's outputs on the data, one number per output.
+            Standard deviation of the model's outputs on the data, one number per output.
         """
         return self
 
     def bind(self, now: Outputs) -> "Target":
-        """Return the target with a wish relative to the row made absolute; ``now`` has the outputs for that row."""
+        """Return the target with changes relative to the row made absolute; ``now`` has the outputs for that row."""
         return self
 
     @property
     def error(self) -> str | None:
-        """Which error of the model turns the loss into a likelihood: ``"mse"`` or ``"mae"``; none if it is one already.
+        """The model error, ``"mse"`` or ``"mae"``, that makes the loss a likelihood; ``None`` if it is one already.
 
         Raises
         ------
         TypeError
-            Where no error does.
+            If there is no such error.
         """
-        raise TypeError(f"ModelError does not know what the losses of {type(self).__name__} mean: give eta as a number")
+        raise TypeError(
+            f"ModelError cannot calibrate eta for the losses of {type(self).__name__}: give eta as a number"
+        )
 
     @property
     def loss_unit(self) -> float | None:
-        """The error of the output that costs one unit of loss; ``None`` where no such number is known."""
+        """The error of the output that costs one unit of loss; ``None`` if unknown."""
         return None
 
 
-# --- laws around a row, and draws from a posterior -------------------------------------------------------------
+# --- priors and samplers ---------------------------------------------------------------------------------------------
 
 
 class Prior(Protocol):
-    """What the user writes down: a law of ``x`` around any row.
+    """A distribution of ``x`` around any row, before it is placed at one.
 
-    What it reads off the data, if anything, it may return from a method ``learned(space, data) -> Prior``.
+    A prior that is fitted to data also has a method ``learned(space, data) -> Prior``.
     """
 
     def at(self, space: "Space", x0: Array) -> "LocatedPrior":
-        """Place the law at the row ``x0`` of shape ``(d,)``."""
+        """Place the prior at the row ``x0`` of shape ``(d,)``."""
         ...
 
 
 class Sampler(Protocol):
-    """What an Explainer takes as ``sampler``."""
+    """Draws from a posterior: the option ``sampler`` of an explainer."""
 
     def sample(self, posterior: "GibbsPosterior", rng: np.random.Generator) -> "Draws":
-        """Draw from the posterior; the last of the draws' rungs is the eta that was reached."""
+        """Draw from the posterior; the last rung of the draws is the eta that was reached."""
         ...
 
 
-# --- one question, and what is chosen in answer to it ----------------------------------------------------------
+# --- queries and decision rules --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What was asked about one row: known before a single draw, and plain data.
+    """All settings of one explanation, fixed before sampling, as plain data.
 
     Parameters
     ----------
     space : Space
         The features.
     target : Target
-        With its numbers filled in.
+        The target, with all options filled in.
     models : tuple of K str
-        Their names.
+        Names of the models.
     mixture : Mixture
-        Eta, with the weights of the models and their combination.
+        Eta, the weights of the models and their combination.
     evaluation : Evaluation
         Settings of the figures.
     rules : tuple of Rule
-        Which decisions to take.
+        The decision rules.
     seed : int
-        The number that reproduces draws and decisions, together with the row's own :attr:`key`.
+        Reproduces draws and decisions, together with the row's own :attr:`key`.
     row : Points
-        The row itself as one evaluated point. One that breaks the conditions of a follow-up question has an infinite
+        The row itself as one evaluated point. If it violates the conditions of a follow-up question, it has an infinite
         cost and does not count as reached, so that no rule chooses it.
     free : int array of shape (m,)
-        Positions of the features that can move.
+        Positions of the features that can change.
     identities : tuple of str
-        What identifies a model without asking it, such as the address and version of a remote one; empty for a model
-        that is known by its outputs.
+        Identifies each model without calling it, such as the address and version of a remote one; empty for a model
+        that is identified by its outputs.
     sparse : bool
-        Whether the prior lets features stay exactly where they are with positive probability, so that densities of
-        points with different numbers of changed features cannot be compared.
+        Whether the prior lets features keep the row's value with positive probability, so that densities of points with
+        different numbers of changed features cannot be compared.
     conditions : tuple of Condition
-        What a follow-up question holds on to; the space has them as bounds, constraints and columns that stay.
+        Conditions of a follow-up question; the space contains them as bounds, constraints and immutable columns.
     effort : tuple of (str, float)
-        Columns that a follow-up question has made harder or easier to change, each with how many times as much a unit
-        of its change counts.
+        Effort factors of a follow-up question: columns with the factor by which the cost of their change is multiplied.
     settings : tuple of (str, str)
-        What else it was made with, as texts by name, for a receipt: prior, sampler, policy, versions of libraries.
+        Other settings by name, as strings, for the record: prior, sampler, policy, versions of libraries.
     """
 
     space: "Space"
@@ -217,40 +218,40 @@ class Query:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """What the row adds to the seed of its random numbers: words made of its values, by the names of columns.
+        """The spawn key of the row's random streams: a hash of its values by column name.
 
-        So rows of a table have numbers of their own, and one row always has the same: alone, among others, at any
-        place. Rows without named columns add nothing, and their numbers are those of the seed.
+        Rows of a table have independent streams, and a row always has the same one: alone, among others, in any order.
+        Rows without named columns have an empty key, and their streams depend on the seed only.
         """
         if self.space.columns is None:
             return ()
-        values = zip(self.space.features, (self.x0 + 0.0).tolist(), strict=True)  # zero has no sign
-        told = sorted((one.name, repr(value) if not one.levels or value != value else str(one.levels[int(value)]))
-                      for one, value in values)  # fmt: skip
-        return tuple(np.frombuffer(sha256(repr(told).encode()).digest()[:16], dtype="<u4").tolist())
+        values = zip(self.space.features, (self.x0 + 0.0).tolist(), strict=True)  # turns -0.0 into 0.0
+        hashed = sorted((one.name, repr(value) if not one.levels or value != value else str(one.levels[int(value)]))
+                        for one, value in values)  # fmt: skip
+        return tuple(np.frombuffer(sha256(repr(hashed).encode()).digest()[:16], dtype="<u4").tolist())
 
 
 class ModelNeededError(RuntimeError):
-    """A rule has to ask the model, but an explanation does not carry one: use ``explainer.decide``."""
+    """A rule needs the model, which an explanation does not contain: use ``explainer.decide``."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The points a rule chose.
+    """The points that a rule chose.
 
     Parameters
     ----------
     x : array of shape (k, d)
-        Encoded.
+        The points, encoded.
     known : Points, optional
-        The same points with what the models said about them, if they were evaluated before.
+        The same points with their outputs, if they were evaluated before.
     note : str
-        A sentence about the choice that the user should read, if there is one.
+        A sentence about the choice for the user, if any.
     names : tuple of str
-        What to add to the rule's label for each point; numbers, if there are several points and no names. An empty one
-        marks the point that is the rule's answer; the others stand beside it.
+        Suffixes of the rule's label for each point; by default numbers if there are several points. An empty one marks
+        the point that is the rule's answer; the others are shown beside it.
     proof : Proof, optional
-        What is proved about the rule's answer.
+        A proof about the rule's answer.
     """
 
     x: Array
@@ -275,76 +276,78 @@ class Choice:
 
     @property
     def beside(self) -> list[bool]:
-        """Which points only stand beside the rule's answer."""
+        """Whether each point is only shown beside the rule's answer."""
         return [bool(name) for name in self.names] if self.names else [False] * len(self.x)
 
 
 class Rule(ABC):
-    """Base of all decision rules: frozen dataclasses with their options inside."""
+    """Base class of decision rules: frozen dataclasses whose fields are their options."""
 
-    asks_model: ClassVar[bool] = False  # whether it cannot choose without asking the model
-    reads_earlier: ClassVar[bool] = False  # whether it looks at what rules listed before it chose, ``scene.earlier``
+    asks_model: ClassVar[bool] = False  # whether it needs the model to choose
+    reads_earlier: ClassVar[bool] = False  # whether it uses the choices of rules listed before it, ``scene.earlier``
 
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:
-        """Return the points that the rule chooses."""
+        """Choose points."""
 
     def check_space(self, space: "Space") -> None:  # noqa: B027 (most rules have nothing to check)
-        """Refuse options that do not fit the space, before anything is drawn; by default all do."""
+        """Reject options that do not fit the space, before sampling."""
 
     def check_target(self, target: Target) -> None:  # noqa: B027 (most rules have nothing to check)
-        """Refuse options that do not fit the target, its numbers filled in, before anything is drawn."""
+        """Reject options that do not fit the resolved target, before sampling."""
 
     @property
     def seeks_mode(self) -> bool:
-        """Whether its answer is meant to be the most probable point."""
+        """Whether its answer approximates the posterior mode."""
         return False
 
     @property
     def has_path(self) -> bool:
-        """Whether points beside its answer are a path over the number of changes, which has a table of its own."""
+        """Whether the points beside its answer are a path over the number of changes, shown in a table of their own."""
         return False
 
     @property
     def kind(self) -> str:
-        """Name of the class, by which pictures choose colours."""
+        """Name of the class, which determines its colour in plots."""
         return type(self).__name__
 
     @property
     def label(self) -> str:
-        """Name in tables: the class, with the options that are not at their defaults."""
+        """Name in tables: the class, with its non-default options."""
         return label_of(self)
 
 
 def label_of(thing: Any) -> str:
-    """Return the class, and of a dataclass the options that are not at their defaults."""
+    """Return the class name, for a dataclass with its non-default options."""
     options = [f for f in fields(thing) if f.init] if is_dataclass(thing) else []
-    held = [(f.name, getattr(thing, f.name), _default(f)) for f in options]
-    changed = [f"{name}={_short(value)}" for name, value, default in held if not _same(value, default)]
+    values = [(f.name, getattr(thing, f.name), _get_default(f)) for f in options]
+    changed = [f"{name}={_format_option(value)}" for name, value, default in values if not _is_equal(value, default)]
     return type(thing).__name__ + (f"({', '.join(changed)})" if changed else "")
 
 
-def _default(option: "Field[Any]") -> Any:
+def _get_default(option: "Field[Any]") -> Any:
+    """Return the default of a dataclass field."""
     return option.default if option.default_factory is MISSING else option.default_factory()
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Whether two options are equal; one from a file is never the very same object."""
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two options are equal, also if one was read from a file."""
     if a is b:
         return True
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return type(a) is type(b) and np.array_equal(a, b)
     try:
         return bool(a == b)
-    except Exception:  # values of anybody's making: then they are not known to be equal
+    except Exception:  # user-defined comparison may fail in any way: then they are not known to be equal
         return False
 
 
-def _short(value: Any) -> str:
+def _format_option(value: Any) -> str:
+    """Format the value of an option in one line."""
     if isinstance(value, Rule):
         return value.label
     if isinstance(value, Target):
         return value.describe()
     if isinstance(value, np.ndarray):
-        return " ".join(str(value).split())  # in one line
+        return " ".join(str(value).split())
     return getattr(value, "__name__", str(value)) if callable(value) else str(value)

@@ -1,9 +1,9 @@
-"""What an explanation may spend: rows shown to models, and time.
+"""Limit the model evaluations and the time of an explanation, and call models under a deadline.
 
-A budget is asked before a model is: who can do with less asks :meth:`Budget.affords` and stops in good order, who
-cannot runs into :class:`BudgetSpentError`. How long a row takes is measured, for every model by itself, and known to
-all shares of a budget. A call cannot be broken off, so under a deadline a model is asked in batches, each of a size
-that the measured pace allows, and in a thread that is left behind if the model hangs.
+Callers that can do with less check :meth:`Budget.affords` and stop in good order; others run into
+:class:`BudgetSpentError`. The time per row is measured for each model and shared by all parts of a budget. A call
+cannot be interrupted, so under a deadline models are called in batches sized by their measured pace, in a thread that
+is abandoned if the model hangs.
 """
 
 import contextvars
@@ -23,57 +23,59 @@ __all__ = [
     "require_rows", "require_seconds",
 ]  # fmt: skip
 
-Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
+Load = Sequence[tuple[int, float]]  # models by number, and how many rows of each a point takes
 
-# The numbers below were chosen by hand: they trade a deadline that is kept for time that is used.
-# That a ceiling rises when it is lifted. By hand: without one, a posterior of boosted trees in 12 columns was still not
-# sampled after 5.7 million rows and three minutes.
+# The constants below were chosen by hand: they trade keeping a deadline for using the time.
+# Factor by which a lifted ceiling rises. By hand: without a ceiling, a posterior of boosted trees in 12 columns was
+# still not sampled after 5.7 million rows and three minutes.
 _LIFTED_TIMES = 3
-_UNLIMITED = 2**62  # rows: more than anybody asks, and still a 64-bit integer
-_PLANNED_SHARE = 0.8  # of the time that is left: a measured pace may be off, and there is work between calls
-_SLACK = 2  # times the time that is left: what was planned a little earlier is not refused
-_BATCH_SHARE = 0.25  # of the time that is left that one batch may take: then the clock is looked at again
-_SHORTEST_BATCH = 0.05  # seconds: a shorter batch is not worth another look at the clock
+_UNLIMITED = 2**62  # rows: more than anybody evaluates, and still a 64-bit integer
+_PLANNED_SHARE = 0.8  # of the time left: a measured pace may be off, and there is work between calls
+_SLACK = 2  # times the time left: work planned a little earlier is not rejected
+_BATCH_SHARE = 0.25  # of the time left that one batch may take before the clock is checked again
+_SHORTEST_BATCH = 0.05  # seconds: a shorter batch is not worth another check of the clock
 _GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
-# A small batch may double if it takes less than half of the time that is left: where a call has a price, batches of one
-# row would never tell what a row costs.
+# A small batch may double if it takes less than half of the time left: where calls have a fixed cost, batches of one
+# row would never show the cost of a row.
 _SMALL_BATCH, _SMALL_GROWTH, _SMALL_SHARE = 64, 2, 0.5
-_TRIAL_POINTS = 100  # that may be planned before a pace is known; they are asked about in batches, too
-_FADE = 0.8  # weight of a call after the next one: models slow down and speed up
-_LEAST_SLOPE = 0.1  # of the mean seconds per row: a price per call does not make rows free
-_SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding
-# How long a call that is under way is waited for when the time is over, by hand: a second, so that a busy machine is
-# taken for no more than that, or so many times what calls of its size took.
+_TRIAL_POINTS = 100  # that may be planned before a pace is known; they are evaluated in batches, too
+_FADE = 0.8  # factor by which each call discounts earlier ones: models slow down and speed up
+_LEAST_SLOPE = 0.1  # of the mean seconds per row: a fixed cost per call does not make rows free
+_SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding error
+# How long a running call is waited for after the deadline, by hand: at least a second, for a busy machine, or this many
+# times what calls of its size took.
 _LEAST_PATIENCE, _PATIENCE = 1.0, 10.0
-_IDLE = 1.0  # seconds after which a thread for models that nobody asks ends; by hand, work between calls takes less
+_IDLE = 1.0  # seconds after which an unused model thread ends; by hand, work between calls takes less
+
+# --- errors and measurements -----------------------------------------------------------------------------------------
 
 
 class BudgetSpentError(RuntimeError):
-    """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
+    """A model call would have exceeded ``max_model_rows`` or ``time_budget``."""
 
 
 class HangingError(BudgetSpentError):
-    """A model had not answered long after the time was over, and was left behind."""
+    """A model had not returned long after the deadline, and was abandoned."""
 
 
 class Watcher(Protocol):
-    """Somebody who looks on while a budget is spent."""
+    """Observes how a budget is spent."""
 
     def begin(self, stage: str) -> None:
-        """Learn what is done now, such as ``"sampling"``."""
+        """Record the start of a stage, such as ``"sampling"``."""
         ...
 
     def spend(self, rows: int) -> None:
-        """Learn that models were asked about so many more rows."""
+        """Record that models evaluated ``rows`` more rows."""
         ...
 
 
 @dataclass
 class Pace:
-    """How long a model takes: seconds of a call and seconds of each row in it, a line through what was measured.
+    """Seconds per call and seconds per row of a model: a regression line through measured calls.
 
-    The line has least squares with weights one over rows, under which it explains the total time exactly. A first call
-    may load or compile something: it counts until there is a second.
+    Fitted by least squares with weights 1 / rows, under which it reproduces the total time exactly. The first call,
+    which may load or compile something, counts only until there is a second.
 
     Examples
     --------
@@ -89,24 +91,25 @@ class Pace:
     sums: tuple[float, ...] = (0.0,) * 5
 
     def add(self, rows: int, seconds: float) -> None:
-        """Learn from a call."""
+        """Add a measured call."""
         fade = 0.0 if self.calls == 1 else _FADE
         new = (1.0 / rows, 1.0, float(rows), seconds / rows, seconds)
-        self.sums = tuple(fade * old + more for old, more in zip(self.sums, new, strict=True))
+        self.sums = tuple(fade * old + added for old, added in zip(self.sums, new, strict=True))
         self.calls, self.most = self.calls + 1, max(self.most, rows)
 
     @property
     def per_row(self) -> float:
-        """Seconds that a row adds."""
+        """Seconds per row."""
         return self._line[1]
 
     @property
     def per_call(self) -> float:
-        """Seconds of a call, however small."""
+        """Fixed seconds per call."""
         return self._line[0]
 
     @property
     def _line(self) -> tuple[float, float]:
+        """Intercept and slope."""
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls
@@ -116,101 +119,94 @@ class Pace:
         return (seconds - slope * rows) / calls, slope
 
 
-class _Caller:
-    """Calls functions in a thread of its own, and leaves it behind with a function that does not come back.
+# --- calls in a thread -----------------------------------------------------------------------------------------------
 
-    The thread stays from call to call, because a new one may cost a model a new pool of threads of its own. It is a
-    daemon, which no interpreter waits for, and ends when nobody has asked for a while.
+
+class _ThreadCaller:
+    """Call functions in a worker thread, and abandon the thread if a function does not return.
+
+    The thread is kept from call to call, because a new one may cost a model a new thread pool. It is a daemon, so that
+    the interpreter does not wait for it, and ends after a while without calls.
     """
 
     def __init__(self) -> None:
-        self._line: _Line | None = None
+        self._worker: _Worker | None = None
 
     def call(self, function: Callable[[Any], Any], argument: Any, seconds: float) -> Any:
-        """Return what a function returns, or raise ``queue.Empty`` after so many seconds."""
-        job = (contextvars.copy_context(), function, argument)  # what the caller has set, for numpy too, holds there
-        if self._line is None or not self._line.take(job):
-            self._line = _Line()
-            self._line.take(job)
-            threading.Thread(target=self._line.serve, name="gbce-model", daemon=True).start()
+        """Call a function, or raise ``queue.Empty`` if it takes longer than ``seconds``."""
+        job = (contextvars.copy_context(), function, argument)  # context variables of the caller, numpy's too
+        if self._worker is None or not self._worker.submit(job):
+            self._worker = _Worker()
+            self._worker.submit(job)
+            threading.Thread(target=self._worker.serve, name="gbce-model", daemon=True).start()
         try:
-            good, outcome = self._line.said.get(timeout=min(seconds, threading.TIMEOUT_MAX))
-        except BaseException:  # it hangs, or Ctrl-C: what that thread still says, nobody hears
-            self._line = None
+            succeeded, result = self._worker.results.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        except BaseException:  # it hangs, or Ctrl-C: whatever that thread still returns is dropped
+            self._worker = None
             raise
-        if not good:
-            raise outcome
-        return outcome
+        if not succeeded:
+            raise result
+        return result
 
 
-class _Line:
-    """Between a caller and its thread: what is asked, and what is said."""
+class _Worker:
+    """Job and result queues between a caller and its thread."""
 
     def __init__(self) -> None:
-        self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.said: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self.lock, self.ended = threading.Lock(), False
 
-    def take(self, job: Any) -> bool:
-        """Hand a job to the thread, unless it has ended."""
+    def submit(self, job: Any) -> bool:
+        """Queue a job; return False if the thread has ended."""
         with self.lock:
             if not self.ended:
-                self.asked.put(job)
+                self.jobs.put(job)
             return not self.ended
 
     def serve(self) -> None:
-        """Do jobs as they come in, until none has come for a while."""
+        """Run jobs until none has come for a while."""
         while True:
             try:
-                context, function, argument = self.asked.get(timeout=_IDLE)
+                context, function, argument = self.jobs.get(timeout=_IDLE)
             except queue.Empty:
                 with self.lock:
-                    self.ended = self.asked.empty()
+                    self.ended = self.jobs.empty()
                 if self.ended:
                     return
                 continue
             try:
-                self.said.put((True, context.run(function, argument)))
+                self.results.put((True, context.run(function, argument)))
             except BaseException as error:
-                self.said.put((False, error))
-            del context, function, argument  # nothing of a model is held on to while nobody asks
+                self.results.put((False, error))
+            del context, function, argument  # hold no reference to a model while idle
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Budget:
-    """Rows and time that are left; without limits everything is affordable.
+    """Model rows and time that are left; without limits everything is affordable."""
 
-    Parameters
-    ----------
-    max_rows : int, optional
-        Rows, counted once for every model.
-    deadline : float, optional
-        On the clock of ``time.monotonic``.
-    whole : Budget, optional
-        The budget this one is a share of; it is charged as well. Plans are made for the share, but what is under way
-        is broken off only when the time of the whole is over.
-    ceiling : int, optional
-        Rows after which even an unlimited budget gives no more. Nobody plans with it, so that it changes nothing before
-        it is met; :meth:`lift` raises it.
-    lifted : bool
-        Whether the ceiling was raised.
-    """
-
-    max_rows: int | None = None
-    deadline: float | None = None
+    max_rows: int | None = None  # counted once for every model
+    deadline: float | None = None  # on the clock of time.monotonic
+    # The budget of which this one is a share, charged as well. Plans are made for the share, but running work is
+    # stopped only at the deadline of the whole.
     whole: "Budget | None" = None
+    # Rows at which even an unlimited budget ends. It does not enter plans, so that it has no effect before it is met.
     ceiling: int | None = None
     rows: int = 0
     met_ceiling: bool = False
-    lifted: bool = False
+    lifted: bool = False  # whether the ceiling was raised
     watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
-    lost: dict[int, str] = field(default_factory=dict, repr=False)  # models that hang, and what to say of them
-    _caller: _Caller = field(default_factory=_Caller, repr=False)
+    lost: dict[int, str] = field(default_factory=dict, repr=False)  # models that hang, with the error message
+    _caller: _ThreadCaller = field(default_factory=_ThreadCaller, repr=False)
 
     @property
     def root(self) -> "Budget":
-        """The budget that was given, of which this one is a share, or what goes on after its deadline."""
+        """The original budget of which this one is a share or continuation."""
         return self if self.whole is None else self.whole.root
 
     @property
@@ -220,22 +216,22 @@ class Budget:
 
     @property
     def outermost(self) -> "Budget":
-        """The budget that this one is in the end a share of, as far as time goes."""
+        """The largest enclosing budget with a deadline."""
         return self if self.whole is None or self.deadline is None else self.whole.outermost
 
     @property
     def end(self) -> float | None:
-        """The deadline of the outermost budget; none if this one has none."""
+        """The deadline of the outermost budget; ``None`` if this one has none."""
         return self.outermost.deadline
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the deadline has passed."""
         return self.time_left <= 0
 
     @property
     def rows_left(self) -> int:
-        """Rows that may still be asked; without a limit, more than anybody asks."""
+        """Rows that may still be evaluated; without a limit, more than anybody evaluates."""
         limits = [limit for limit in (self.max_rows, self.ceiling) if limit is not None]
         return min(limits) - self.rows if limits else _UNLIMITED
 
@@ -245,10 +241,10 @@ class Budget:
         return math.inf if self.deadline is None else self.deadline - _now()
 
     def affords(self, n: int, load: Load = (), each: int | None = None) -> int:
-        """Return how many of ``n`` points can be asked about now: all, fewer, or none.
+        """Return how many of ``n`` points can be evaluated now: all, fewer, or none.
 
-        A point takes as many rows as the load says, or at most ``each``. Time is foreseen from what rows have cost so
-        far; before that is known, a few are affordable.
+        A point takes as many rows as in ``load``, or at most ``each``. Time is predicted from earlier calls; before
+        there are any, a few points are affordable.
         """
         if self.max_rows is not None or self.ceiling is not None:
             rows = each or int(sum(rows for _, rows in load)) or 1
@@ -258,52 +254,54 @@ class Budget:
         return max(min(n, self._points_in_time(load)), 0)
 
     def _points_in_time(self, load: Load) -> int:
-        """Points that can be expected to be answered before the deadline."""
+        """Return the number of points that can be expected to be evaluated before the deadline."""
         left = self.time_left
         if self.deadline is None or left <= 0:
             return _UNLIMITED if left > 0 else 0
         if self.unmeasured(load):
             return _TRIAL_POINTS
-        per_call, per_point = self._seconds(load)
+        per_call, per_point = self._predict_seconds(load)
         seconds = _PLANNED_SHARE * left - per_call
         return int(min(seconds / per_point, _UNLIMITED)) if per_point > 0 else _UNLIMITED
 
     def unmeasured(self, load: Load) -> bool:
-        """Whether time matters, there is some, and how long a model takes is not known."""
+        """Whether there is a deadline, time is left, and the pace of some model is unknown."""
         return self.deadline is not None and self.time_left > 0 and any(key not in self.paces for key, _ in load)
 
-    def _seconds(self, load: Load) -> tuple[float, float]:
-        """Seconds that a question takes whatever its size, and those of each point; what is not known takes none."""
+    def _predict_seconds(self, load: Load) -> tuple[float, float]:
+        """Return the seconds per call and per point, counting models of unknown pace as zero."""
         known = [(self.paces[key], rows) for key, rows in load if key in self.paces]
         return sum(pace.per_call for pace, _ in known), sum(rows * pace.per_row for pace, rows in known)
 
     def require(self, n: int, load: Load) -> None:
-        """Refuse ``n`` points that are beyond the limits; a forecast of time has some slack."""
+        """Raise if ``n`` points exceed the limits, with some slack for predicted time."""
         rows = n * int(sum(rows for _, rows in load))
         within = rows <= self.rows_left
         if within and self.deadline is not None:
-            per_call, per_point = self._seconds(load)
+            per_call, per_point = self._predict_seconds(load)
             within = self.time_left > 0 and per_call + n * per_point <= _SLACK * self.time_left
         if not within:
             self.met_ceiling |= self.ceiling is not None
-            raise BudgetSpentError(
-                f"{rows:,} more model rows are not within the budget: raise max_model_rows or time_budget"
-            )
+            if self.root.rows == 0:
+                raise BudgetSpentError(
+                    "the budget ran out before the first prediction: raise max_model_rows or time_budget"
+                )
+            raise BudgetSpentError(f"{rows:,} more model rows exceed the budget: raise max_model_rows or time_budget")
 
     def require_time(self) -> None:
-        """Refuse to go on with what is under way when the time of the whole is over."""
+        """Raise if the deadline of the whole budget has passed."""
         if self.end is not None and _now() >= self.end:
-            raise BudgetSpentError("the time ran out while models were asked: raise time_budget")
+            raise BudgetSpentError("the time ran out during model calls: raise time_budget")
 
     def batch(self, n: int, load: Load) -> int:
-        """Return how many of ``n`` points to ask about in the next call: under a deadline, few enough to stop soon."""
+        """Return how many of ``n`` points to evaluate in the next call: under a deadline, few enough to stop soon."""
         if self.end is None:
             return n
-        asked = [self.paces[key].most / rows for key, rows in load if rows and key in self.paces]
-        if self.unmeasured(load) or not asked:
+        largest = [self.paces[key].most / rows for key, rows in load if rows and key in self.paces]
+        if self.unmeasured(load) or not largest:
             return min(n, 1)
-        per_call, per_point = self._seconds(load)
-        left, most = self.end - _now(), min(asked)
+        per_call, per_point = self._predict_seconds(load)
+        left, most = self.end - _now(), min(largest)
         size = _GROWTH * most
         if per_point > 0:
             size = min(size, (max(_BATCH_SHARE * left, _SHORTEST_BATCH) - per_call) / per_point)
@@ -312,7 +310,7 @@ class Budget:
 
     @contextmanager
     def spending(self, rows: int, model: int) -> Iterator[None]:
-        """Charge ``rows``, and learn from the time the block takes how fast the model is."""
+        """Charge ``rows``, and measure the model's pace by the time that the block takes."""
         start = _now()
         try:
             yield
@@ -324,8 +322,8 @@ class Budget:
     def call(self, function: Callable[[Any], Any], rows: Any, model: int) -> Any:
         """Return ``function(rows)``: the one line that calls a model.
 
-        Without a deadline it is just that. With one it runs in another thread, and when that has not come back long
-        after the deadline, it is left behind, and the model is not asked again.
+        Under a deadline it runs in another thread; if it has not returned long after the deadline, the thread is
+        abandoned and the model is not called again.
         """
         root = self.root
         if root.deadline is None:
@@ -333,19 +331,19 @@ class Budget:
         if model in root.lost:
             raise HangingError(root.lost[model])
         pace = self.paces.get(model)
-        foreseen = 0.0 if pace is None else pace.per_call + len(rows) * pace.per_row
-        seconds = max(root.deadline - _now(), 0.0) + max(_LEAST_PATIENCE, _PATIENCE * foreseen)
+        predicted = 0.0 if pace is None else pace.per_call + len(rows) * pace.per_row
+        seconds = max(root.deadline - _now(), 0.0) + max(_LEAST_PATIENCE, _PATIENCE * predicted)
         try:
             return root._caller.call(function, rows, seconds)
         except queue.Empty:
             root.lost[model] = (
-                f"did not answer within {seconds:.3g} seconds, was left behind in its "
-                "thread and is not asked again: see why it hangs, or raise time_budget"
+                f"did not return within {seconds:.3g} seconds, was abandoned in its thread and is not called again: "
+                "find out why it hangs, or raise time_budget"
             )
             raise HangingError(root.lost[model]) from None
 
     def share(self, fraction: float) -> "Budget":
-        """Return a budget of a fraction of what is left."""
+        """Return a budget with a fraction of the rows and time left."""
         if not self.limited:
             return self
         now = _now()
@@ -357,27 +355,28 @@ class Budget:
         )
 
     def begin(self, stage: str) -> None:
-        """Tell whoever looks on what is done now."""
+        """Tell watchers that a stage begins."""
         if self.watch is not None:
             self.watch.begin(stage)
         if self.whole is not None:
             self.whole.begin(stage)
 
     def under(self, ceiling: int) -> "Budget":
-        """Return an unlimited budget that ends at so many more rows, or later if the ceiling is lifted before."""
+        """Return an otherwise unlimited share with a ceiling of so many rows."""
         return Budget(whole=self, ceiling=ceiling, paces=self.paces)
 
     def lift(self) -> None:
-        """Raise the ceiling, if there is one, once."""
+        """Raise the ceiling, if any, once."""
         if self.ceiling is not None and not self.lifted:
             self.ceiling, self.lifted = _LIFTED_TIMES * self.ceiling, True
 
     def without_deadline(self) -> "Budget":
-        """Return the same budget without its deadline, for the few rows without which nothing can be reported."""
+        """Return the same budget without its deadline, for the few rows that every report needs."""
         left = None if self.max_rows is None else self.max_rows - self.rows
         return Budget(left, whole=self, paces=self.paces)
 
     def _charge(self, rows: int) -> None:
+        """Count rows, here and in all enclosing budgets."""
         self.rows += rows
         if self.watch is not None:
             self.watch.spend(rows)
@@ -386,17 +385,20 @@ class Budget:
 
 
 def _now() -> float:
-    """Return the time on the clock that deadlines are on; tests put another clock in its place."""
+    """Return the time on the clock of deadlines; tests replace it."""
     return time.monotonic()
 
 
 def deadline_in(seconds: float) -> float:
-    """Return the time, on the clock of deadlines, that is so many seconds away."""
+    """Return the deadline that is so many seconds away."""
     return _now() + seconds
 
 
+# --- user options ----------------------------------------------------------------------------------------------------
+
+
 def budget_of(max_model_rows: Any, time_budget: Any) -> Budget:
-    """Check what a user may give as limits; the clock starts now."""
+    """Build a budget from a user's limits; the clock starts now."""
     require_rows(max_model_rows, "max_model_rows")
     require_seconds(time_budget, "time_budget")
     deadline = None if time_budget is None else deadline_in(float(time_budget))
@@ -404,12 +406,12 @@ def budget_of(max_model_rows: Any, time_budget: Any) -> Budget:
 
 
 def require_rows(limit: Any, name: str) -> None:
-    """Check a limit of rows; ``None`` is none."""
+    """Check a limit on rows; ``None`` is no limit."""
     if limit is not None and not (is_whole(limit) and limit >= 1):
         raise ValueError(f"{name} must be a whole number of at least 1, not {limit!r}: leave it out for no limit")
 
 
 def require_seconds(limit: Any, name: str) -> None:
-    """Check a limit of time; ``None`` is none."""
+    """Check a limit on time; ``None`` is no limit."""
     if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
         raise ValueError(f"{name} must be a positive number of seconds, not {limit!r}: leave it out for no limit")

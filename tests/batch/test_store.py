@@ -28,7 +28,7 @@ def run(store, model=FIT, target=TARGET, data=X, rules=RULES, rows=3, **options)
 
 
 def refused(what, store, **options):
-    with pytest.raises(ValueError, match=f"holds another run: {what} differ"):
+    with pytest.raises(ValueError, match=f"holds results for different {what}"):
         run(store, **options)
 
 
@@ -154,7 +154,7 @@ def test_a_store_of_an_earlier_version_says_so(tmp_path):
     before = json.loads(note.read_text())
     del before["format"]
     note.write_text(json.dumps(before))
-    with pytest.raises(ValueError, match="begun by another version of gbce"):
+    with pytest.raises(ValueError, match="written by another version of gbce"):
         run(tmp_path / "s")
 
 
@@ -162,7 +162,7 @@ def test_a_row_file_of_another_store_is_refused(tmp_path):
     run(tmp_path / "s")
     run(tmp_path / "other", model=LinearRegression().fit(X, -Y))  # the same rows, the same seed
     shutil.copy(tmp_path / "other" / "row-000001.gbce", tmp_path / "s")
-    with pytest.raises(ValueError, match=r"row-000001.gbce answers another question .* Delete it"):
+    with pytest.raises(ValueError, match=r"row-000001.gbce belongs to another run.* Delete it"):
         run(tmp_path / "s")
     run(tmp_path / "twin")  # the same question: its files are as good
     shutil.copy(tmp_path / "twin" / "row-000001.gbce", tmp_path / "s")
@@ -184,7 +184,7 @@ def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
         came = list(pool.map(begin, explainers))
     tables = [k for k, one in enumerate(came) if not isinstance(one, str)]
     assert len(tables) == 1
-    assert all("holds another run: models" in one for one in came if isinstance(one, str))
+    assert all("holds results for different models" in one for one in came if isinstance(one, str))
     alone = explainers[tables[0]].explain_many(X[:2], TARGET, rules=RULES, seed=0, progress=False)
     pd.testing.assert_frame_equal(came[tables[0]].pointwise, alone.pointwise)
     assert not list((tmp_path / "s").glob(".*part"))

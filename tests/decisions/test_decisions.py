@@ -333,7 +333,7 @@ def test_all_trials_together_err_as_often_as_they_say():
     accepted = 0
     for _ in range(runs):
         trials = Trials(lambda which, n: (rng.binomial(n, 0.9) / n, n), 0.9, risk, 500)
-        accepted += trials.first_to_hold(np.arange(20), np.ones(20)) is not None
+        accepted += trials.find_holding(np.arange(20), np.ones(20)) is not None
     assert accepted <= binom.ppf(1 - 1e-4, runs, risk)
     assert accepted > 0
 

@@ -1,4 +1,4 @@
-"""Changes that a promise does not need, and looks by stages, against all copies at once."""
+"""Changes that a promise does not need, and screening by stages, against all copies at once."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def noisy_of(model, d=D, seed=0, noise=0.1):
     return UnderNoise(scene, scene.posterior, None, first_only=True)
 
 
-def give_back(noisy, x, holds_elsewhere=lambda x: np.ones(len(x), dtype=bool)):
+def undo_changes(noisy, x, holds_elsewhere=lambda x: np.ones(len(x), dtype=bool)):
     shifts = noisy.draw_offsets(COPIES)
     back = UndoChanges(noisy, shifts, lambda x: np.abs(x).sum(axis=1), lambda x: x, holds_elsewhere)
     before = noisy.posterior.n_rows
@@ -38,7 +38,7 @@ def test_only_what_is_needed_stays(seed):
         return (rows[:, needed] * np.sign(x[needed])).min(axis=1) - 0.4
 
     noisy = noisy_of(model, seed=seed)
-    kept, shifts, rows = give_back(noisy, x)
+    kept, shifts, rows = undo_changes(noisy, x)
     np.testing.assert_array_equal(np.flatnonzero(kept), np.sort(needed))
     np.testing.assert_array_equal(kept[needed], x[needed])
     assert noisy.success(kept[None, :], shifts)[0] >= noisy.success(x[None, :], shifts)[0]
@@ -48,19 +48,19 @@ def test_only_what_is_needed_stays(seed):
 
 def test_of_two_changes_that_stand_in_for_each_other_the_cheaper_stays():
     noisy = noisy_of(lambda x: x[:, :2].max(axis=1) - 0.3, d=5)
-    kept, _, _ = give_back(noisy, [1.0, 0.9, 0.5, 0.5, 0.5])
+    kept, _, _ = undo_changes(noisy, [1.0, 0.9, 0.5, 0.5, 0.5])
     np.testing.assert_array_equal(kept, [0.0, 0.9, 0.0, 0.0, 0.0])
 
 
 def test_what_does_not_hold_elsewhere_is_not_given_back():
     noisy = noisy_of(lambda x: x[:, 0] - 0.3, d=3)
-    kept, _, _ = give_back(noisy, [1.0, 1.0, 1.0], lambda x: x[:, 2] != 0)
+    kept, _, _ = undo_changes(noisy, [1.0, 1.0, 1.0], lambda x: x[:, 2] != 0)
     np.testing.assert_array_equal(kept, [1.0, 0.0, 1.0])
 
 
 def test_what_makes_no_point_any_cheaper_asks_nothing():
     noisy = noisy_of(lambda x: x[:, 0], d=2)
-    kept, _, rows = give_back(noisy, [0.7, 0.0])  # without its only change it is the row
+    kept, _, rows = undo_changes(noisy, [0.7, 0.0])  # without its only change it is the row
     np.testing.assert_array_equal(kept, [0.7, 0.0])
     assert rows == 0
 
@@ -68,7 +68,7 @@ def test_what_makes_no_point_any_cheaper_asks_nothing():
 def test_a_point_that_fails_now_and_then_gives_back_nothing_that_helps():
     noisy = noisy_of(lambda x: x @ np.array([1.0, 0.2, 0.0]) - 1.0, d=3, noise=0.3)
     x = np.array([1.2, 0.8, 0.6])  # each step that goes back on the first two makes it fail more often
-    kept, shifts, _ = give_back(noisy, x)
+    kept, shifts, _ = undo_changes(noisy, x)
     np.testing.assert_array_equal(kept, [1.2, 0.8, 0.0])
     assert noisy.success(kept[None, :], shifts)[0] == noisy.success(x[None, :], shifts)[0] < 1
 
@@ -76,16 +76,16 @@ def test_a_point_that_fails_now_and_then_gives_back_nothing_that_helps():
 def test_looks_by_stages_say_what_all_copies_at_once_say():
     noisy = noisy_of(lambda x: x[:, 0], d=1, noise=1.0)
     x = np.linspace(-1.0, 4.0, 40)[:, None]
-    looks = Screening.of(noisy, x, 64, 512)
-    left = looks.first_pass(slice(0, 30), 0.9)
-    assert (looks.share[left] >= 0.9 - 2.0 * np.sqrt(0.09 / 8)).all()
-    looks.sift(left[:-2], 0.9)
-    for copies in np.unique(looks.copies):
-        some = looks.copies == copies
-        told = noisy.success(x[some], looks.few[:copies]) if copies else np.zeros(some.sum())
-        np.testing.assert_allclose(looks.share[some], told, rtol=0, atol=1e-12)
-    assert set(looks.copies.tolist()) >= {0, 8, 64}
-    assert (looks.copies[30:] == 0).all()
+    screening = Screening.of(noisy, x, 64, 512)
+    left = screening.first_pass(slice(0, 30), 0.9)
+    assert (screening.share[left] >= 0.9 - 2.0 * np.sqrt(0.09 / 8)).all()
+    screening.refine(left[:-2], 0.9)
+    for copies in np.unique(screening.copies):
+        some = screening.copies == copies
+        told = noisy.success(x[some], screening.few[:copies]) if copies else np.zeros(some.sum())
+        np.testing.assert_allclose(screening.share[some], told, rtol=0, atol=1e-12)
+    assert set(screening.copies.tolist()) >= {0, 8, 64}
+    assert (screening.copies[30:] == 0).all()
 
 
 def test_small_changes_are_offered_together_and_each():
@@ -93,10 +93,10 @@ def test_small_changes_are_offered_together_and_each():
     back = UndoChanges(
         noisy, noisy.draw_offsets(8), lambda x: np.abs(x).sum(axis=1), lambda x: x, lambda x: x[:, 0] > 0
     )
-    rows = back.without_small(np.array([1.0, 0.0, 0.04, -0.02, 0.5]))
+    rows = back.drop_small(np.array([1.0, 0.0, 0.04, -0.02, 0.5]))
     expected = [[1.0, 0, 0, 0, 0.5], [1.0, 0, 0, -0.02, 0.5], [1.0, 0, 0.04, 0, 0.5]]
     np.testing.assert_array_equal(rows, expected)
-    assert len(back.without_small(np.array([1.0, 0.0, 0.4, 0.0, 0.5]))) == 0
+    assert len(back.drop_small(np.array([1.0, 0.0, 0.4, 0.0, 0.5]))) == 0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -106,7 +106,7 @@ def test_a_change_too_small_to_mention_goes_where_the_promise_holds_without_it(s
     x = np.array([[1.2, 0.05]])
     for probability, kept in ((0.9, [1.2, 0.0]), (0.975, [1.2, 0.05])):
         search = PromiseSearch(noisy, Promise(probability, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
-        np.testing.assert_array_equal(search.give_back(x[0]), kept)
+        np.testing.assert_array_equal(search.undo_changes(x[0]), kept)
 
 
 def test_trials_on_the_way_to_the_row_and_of_small_changes_share_one_risk():
@@ -116,10 +116,10 @@ def test_trials_on_the_way_to_the_row_and_of_small_changes_share_one_risk():
     search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
     assert search.find_holding() == 0
     done.append(search.trials.done)
-    nearer = search.draw_nearer(x[0], 4)
+    nearer = search.shrink_changes(x[0], 4)
     assert nearer is not None
     done.append(search.trials.done)
-    search.give_back(np.array([1.2, 0.05]))
+    search.undo_changes(np.array([1.2, 0.05]))
     done.append(search.trials.done)
     assert done[0] == 1
     assert done[0] < done[1] < done[2]
@@ -136,7 +136,7 @@ def test_what_is_given_back_is_tried_under_fresh_noise():
         x = np.array([[1.0, 0.2]])
         search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, COPIES), x, lambda x: np.abs(x).sum(axis=1))
         assert search.find_holding() == 0
-        np.testing.assert_array_equal(search.give_back(x[0]), kept)
+        np.testing.assert_array_equal(search.undo_changes(x[0]), kept)
 
 
 def test_trials_of_an_earlier_search_count():
@@ -149,14 +149,14 @@ def test_trials_of_an_earlier_search_count():
         assert search.find_holding() == held
 
 
-@pytest.mark.parametrize(("rows", "looks"), [(12_000, True), (10_000, False), (20_000, True)])
-def test_a_budget_shortens_the_way_to_the_row(rows, looks):
+@pytest.mark.parametrize(("rows", "screening"), [(12_000, True), (10_000, False), (20_000, True)])
+def test_a_budget_shortens_the_way_to_the_row(rows, screening):
     """A round takes 2,176 rows at most and a trial 2,048: eight rounds are 19,456 rows, four 10,752."""
     noisy = noisy_of(lambda x: x @ np.array([3.0, 1.0]) - 3.0, d=2)
     budget = Budget(rows)
     noisy = replace(noisy, posterior=replace(noisy.posterior, budget=budget))
     x = np.array([2.0, 0.05])
     search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, COPIES), x[None, :], lambda x: np.abs(x).sum(axis=1))
-    assert (search.draw_nearer(x, 8) is not None) == looks
-    assert (budget.rows > 0) == looks
+    assert (search.shrink_changes(x, 8) is not None) == screening
+    assert (budget.rows > 0) == screening
     assert budget.rows <= rows

@@ -524,8 +524,8 @@ def test_bad_options_are_refused_with_a_sentence(options, sentence):
     [
         (gbce.Range(0, 1, scale=1), 0.6, r"no output is that far inside the target .*ask for a smaller margin"),
         (gbce.Value(0.5, scale=1, tolerance=0.1), 0.2, "ask for a smaller margin"),
-        (gbce.Loss(lambda f: np.abs(f - 1), threshold=0.1), 0.1, "which Loss does not say; leave margin at 0"),
-        (gbce.Multi({0: gbce.AtLeast(1, scale=1)}), 0.1, "which Multi does not say; leave margin at 0"),
+        (gbce.Loss(lambda f: np.abs(f - 1), threshold=0.1), 0.1, "which Loss is not; leave margin at 0"),
+        (gbce.Multi({0: gbce.AtLeast(1, scale=1)}), 0.1, "which Multi is not; leave margin at 0"),
     ],
 )
 def test_a_margin_that_a_target_has_no_room_for_is_refused_before_anything_is_drawn(target, margin, sentence):

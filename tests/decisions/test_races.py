@@ -8,7 +8,7 @@ from scipy.stats import binom, norm
 
 import gbce
 from gbce.budget import Budget, BudgetSpentError
-from gbce.decisions._cvar import Race, Round, Tail, plan_race, rows_of
+from gbce.decisions._cvar import Race, Round, Tail, count_rows, plan_race
 from gbce.decisions._risk import Trials, propose_around, propose_nearer, tail_mean
 from support.scenes import scene_of
 
@@ -146,7 +146,7 @@ def test_race_of_losses_without_noise_finds_the_least():
         level = np.random.default_rng(seed).exponential(size=(100, 1))
         winner, rows = race_of(np.tile(level, (1, 32)))
         assert winner == level.argmin()
-        assert rows == rows_of(plan_race(100, 8), 100)
+        assert rows == count_rows(plan_race(100, 8), 100)
 
 
 def test_equal_losses_go_to_the_nearest_and_infinite_ones_lose():
@@ -181,7 +181,7 @@ def test_plan_of_a_race(n, n_perturb, final, one_sided):
     assert (np.diff([n, *kept]) <= 0).all()
     assert kept[-1] == 1
     assert copies[-1] == final * n_perturb
-    assert rows_of(rounds, n) <= n * n_perturb + 4 * (final - 1) * n_perturb
+    assert count_rows(rounds, n) <= n * n_perturb + 4 * (final - 1) * n_perturb
 
 
 def test_clearly_worse_ones_do_not_go_on():
@@ -189,7 +189,7 @@ def test_clearly_worse_ones_do_not_go_on():
     loss = np.concatenate([0.1 * rng.exponential(size=(1, 256)), 5.0 + rng.exponential(size=(59, 256))])
     winner, rows = race_of(loss, n_perturb=64)
     assert winner == 0
-    assert rows < rows_of(plan_race(60, 64), 60) - 3 * 192  # no final against three that are far behind
+    assert rows < count_rows(plan_race(60, 64), 60) - 3 * 192  # no final against three that are far behind
 
 
 def test_difference_of_tails_has_the_error_it_says():
@@ -198,7 +198,7 @@ def test_difference_of_tails_has_the_error_it_says():
     for i in range(runs):
         common = rng.normal(size=256)
         loss = np.square(np.stack([common + 0.5, 1.1 * common]))[:, :, None]
-        (gaps[i], _), (errors[i], _) = Tail(0.9, np.ones(1)).behind(loss, 1)
+        (gaps[i], _), (errors[i], _) = Tail(0.9, np.ones(1)).compare(loss, 1)
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(gaps.std(), rel=0.25)
 
 
@@ -314,16 +314,16 @@ def trials_of(shares, copies=1_000):
 
 def test_clear_trials_end_early():
     passed, asked = trials_of([0.99])
-    assert passed.first_to_hold(np.array([0]), np.ones(1)) == 0
+    assert passed.find_holding(np.array([0]), np.ones(1)) == 0
     assert asked == [250]
     failed, asked = trials_of([0.7])
-    assert failed.first_to_hold(np.array([0]), np.ones(1)) is None
+    assert failed.find_holding(np.array([0]), np.ones(1)) is None
     assert asked == [250]
     close, asked = trials_of([0.94])
-    assert close.first_to_hold(np.array([0]), np.ones(1)) == 0
+    assert close.find_holding(np.array([0]), np.ones(1)) == 0
     assert asked == [250, 250]
     closer, asked = trials_of([0.925])
-    assert closer.first_to_hold(np.array([0]), np.ones(1)) == 0
+    assert closer.find_holding(np.array([0]), np.ones(1)) == 0
     assert asked == [250, 250, 500]
 
 
@@ -337,7 +337,7 @@ def test_a_trial_of_three_looks_errs_as_often_as_it_says(p):
         told = iter([(k / n, n) for k, n in zip(successes, sizes, strict=False)])
         trials = Trials(lambda which, n: next(told), p + 1e-9, risk, sum(sizes))
         try:
-            return trials.first_to_hold(np.array([0]), np.ones(1)) is not None, False
+            return trials.find_holding(np.array([0]), np.ones(1)) is not None, False
         except StopIteration:
             return False, True
 
@@ -360,7 +360,7 @@ def test_ten_models_that_all_succeed_are_certain():
     """Ten weights of 0.1 sum to a bit less than one."""
     share = float(np.ones(10, dtype=bool) @ np.full(10, 0.1))
     trials = Trials(lambda which, n: (share - 1e-15, n), 1.0, 0.05, 2_048)
-    assert trials.first_to_hold(np.array([0]), np.array([share])) == 0
+    assert trials.find_holding(np.array([0]), np.array([share])) == 0
 
 
 def test_rounds_are_what_a_plan_says():

@@ -251,7 +251,7 @@ def test_refits_are_asked_about_further_points_as_well():
         .explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=0)
         .answer
     )
-    assert "under execution noise and refitted models" in answer.reason
+    assert "when it is not made exactly and under refitted models" in answer.reason
     assert answer.survival.share > 0.9
 
 
@@ -289,7 +289,7 @@ def test_where_no_point_keeps_the_promise_the_most_reliable_one_at_twice_the_cos
     assert answer.kind == "reaches"
     assert answer.cost <= 2 * 1.01
     assert answer.reliability.share > best - 0.05
-    assert "this is the most reliable at up to 2 times the cost of the nearest" in answer.reason
+    assert "this is the most reliable point at up to 2 times the cost of the nearest" in answer.reason
     assert "(wanted 0.9, found about 0.7" in answer.reason
     assert "times out of 100 (wanted: 90)." in answer.sentence
 

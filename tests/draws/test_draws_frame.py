@@ -66,6 +66,6 @@ def test_bad_figures_and_draws_without_columns_are_refused():
     ):
         draws.frame("loss", "x")
     with pytest.raises(
-        ValueError, match="these draws do not know the columns of the table; those of an explanation do"
+        ValueError, match="these draws do not know the columns of the table; use the draws of an explanation"
     ):
         replace(draws, space=None).frame()

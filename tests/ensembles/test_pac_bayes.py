@@ -155,7 +155,7 @@ def test_what_is_set_apart_alone_sets_scales_and_noise():
         (lambda: draw(LogisticRegression(), gbce.LaplaceApproximation(gbce.PACBayes()), 3), "of two classes"),
         (
             lambda: draw(LinearRegression(), gbce.CoefficientPosterior(gbce.PACBayes(share=0.05), noise_sd=1.0)),
-            "depend on each other",  # five rows cannot tell nine coefficients
+            "are linearly dependent",  # five rows cannot tell nine coefficients
         ),
     ],
 )

@@ -253,7 +253,7 @@ def test_at_takes_rules_too():
         (
             lambda: explained(gbce.ModelError(mse=1.0), target=gbce.Loss(lambda f: f**2, threshold=1)),
             TypeError,
-            "does not know what the values of your own loss mean",
+            "does not know the units of a user-defined loss",
         ),
         (lambda: explained(1.0).path([-1.0]), ValueError, "etas must be zero or positive"),
         (lambda: explained(1.0).path([]), ValueError, "etas must be zero or positive"),

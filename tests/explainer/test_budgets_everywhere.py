@@ -197,7 +197,7 @@ def test_rows_are_assessed_without_robustness_where_the_budget_is_short(clock):
         assert short[["robustness", "robustness_se"]].isna().all().all()
         pd.testing.assert_frame_equal(short[known], full[known], check_exact=True)
     # one row tells whether the model is the explanation's own, and one is short
-    with pytest.raises(BudgetSpentError, match="6 more model rows are not within the budget: raise max_model_rows"):
+    with pytest.raises(BudgetSpentError, match="6 more model rows exceed the budget: raise max_model_rows"):
         world.explainer.assess(world.known, rows, max_model_rows=6)
 
 

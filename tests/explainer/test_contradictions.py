@@ -147,7 +147,7 @@ def test_what_one_rule_comes_upon_the_others_know():
     assert points.loc["Nearest", "reached"]
     assert points.loc["Nearest", "distance"] < points.loc[told.label, "distance"]  # drawn back to the ball's near side
     assert explanation.answer.reached
-    assert not any("no point that was looked at reaches" in note for note in explanation.notes)
+    assert not any("no evaluated point reaches" in note for note in explanation.notes)
     assert "best seen" not in explanation.answer.because
 
 

@@ -473,7 +473,7 @@ def test_functions_are_left_out_of_files_and_missed_only_when_needed(tmp_path):
     again = gbce.load(explanation.save(tmp_path / "e"))
     assert "at most 0.2" in again.summary()
     pd.testing.assert_frame_equal(again.pointwise, explanation.pointwise)
-    with pytest.raises(ValueError, match="keeps no code"):
+    with pytest.raises(ValueError, match="contains no code"):
         explainer.decide(again, gbce.CVaR(noise=0.1))
 
 

@@ -385,7 +385,7 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
         explainer.explain_many(rows, target, store=tmp_path / "s", **options | {"total_model_rows": 20_000})
     with pytest.raises(ValueError, match="time_budget differ"):
         explainer.explain_many(rows, target, store=tmp_path / "s", time_budget=9.0, **options)
-    with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 that setting up takes"):
+    with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 for the set-up"):
         explainer.explain_many(rows, target, **options | {"total_model_rows": 305})
 
 
@@ -464,7 +464,7 @@ def hanging():
 def test_a_model_that_hangs_at_first_is_named_in_an_error(impatient, hanging, after):
     model = hanging(after)
     explainer = gbce.Explainer(model, DATA, space=SPACE)
-    with pytest.raises(BudgetSpentError, match=r"^Hangs did not answer within .* raise time_budget$"):
+    with pytest.raises(BudgetSpentError, match=r"^Hangs did not return within .* raise time_budget$"):
         explainer.explain(DATA[0], gbce.AtLeast(2.0), seed=0, time_budget=0.3)
     assert model.calls == after + 1  # and nobody asks it again
     assert all(thread.daemon for thread in model.threads)
@@ -477,7 +477,7 @@ def test_what_was_drawn_before_a_model_hangs_comes_back_and_says_so(impatient, h
     explanation = gbce.Explainer(model, DATA, space=SPACE).explain(DATA[0], EASY, seed=0, time_budget=1)
     assert model.calls == model.after + 1
     assert len(explanation.draws.x) > 0
-    assert any(note.startswith("Hangs did not answer within") for note in explanation.notes)
+    assert any(note.startswith("Hangs did not return within") for note in explanation.notes)
     assert explanation.answer is None  # nothing that it had not said itself
 
 

@@ -76,7 +76,7 @@ def test_pickle_in_a_file_is_refused_and_not_run(saved, tmp_path, member):
     sprung = tmp_path / "sprung"
     pickled = as_npy(np.array([Trap(sprung)], dtype=object), allow_pickle=True)
     path = altered(saved, **{member: pickled})
-    words = "holds object, where numbers belong" if member == "pool__x__npy" else "a member that is not known"
+    words = "holds object instead of numbers" if member == "pool__x__npy" else "an unknown member"
     with pytest.raises(gbce.FileError, match=rf"altered\.gbce is damaged: .*{words}"):
         gbce.load(path)
     assert not sprung.exists()
@@ -101,7 +101,7 @@ def test_file_with_arrays_missing_or_short_is_refused(saved, members):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 99}, r"has format 99; this version of gbce reads formats 6 to 7"),
+        ({"format": 99}, r"has format 99; this version of gbce reads format 7 only"),
         ({"target": {"type": "gbce:Path", "label": "", "options": {}}}, r"damaged.*there is no target 'Path'"),
         ({"rules": [{"type": "gbce:Path", "label": "", "options": {}}]}, r"damaged.*there is no rule 'Path'"),
         ({"rules": [{"type": "gbce:MAP", "label": "MAP", "options": {"method": "best"}}]}, r"damaged.*method must be"),

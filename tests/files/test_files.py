@@ -114,15 +114,15 @@ def test_levels_that_no_file_keeps_are_refused_before_anything_is_asked(level):
     column = np.empty(60, dtype=object)
     column[:] = [[level, "other"][i % 2] for i in range(60)]
     with pytest.raises(
-        ValueError, match=r"feature 'odd': the level .* of type \w+ cannot be kept in a file: use texts"
+        ValueError, match=r"feature 'odd': the level .* of type \w+ cannot be stored in a file: use strings"
     ):
         gbce.Space.infer(DATA.assign(odd=column))
-    with pytest.raises(ValueError, match="cannot be kept in a file"):
+    with pytest.raises(ValueError, match="cannot be stored in a file"):
         gbce.Feature("odd", "categorical", levels=[level, "other"])
-    with pytest.raises(ValueError, match=r"Class: the label .* cannot be kept in a file"):
+    with pytest.raises(ValueError, match=r"Class: the label .* cannot be stored in a file"):
         gbce.Class(level)
     labelled = DATA.rename(columns={"a": level})
-    with pytest.raises(ValueError, match=r"the column label .* cannot be kept in a file"):
+    with pytest.raises(ValueError, match=r"the column label .* cannot be stored in a file"):
         gbce.Space.infer(labelled)
 
 

@@ -42,7 +42,7 @@ LOST = {
     "a function, deep inside": (own.Holding([{"f": np.abs}]), "a file does not keep its held"),
     "a target without options": (own.Cheapest(inner=own.Plain(2.0)), "a file does not keep its inner"),
     "a rule without options": (own.Halfway(own.Bare(1)), "a file does not keep its of"),
-    "no dataclass": (own.Bare(2), "its class is no dataclass"),
+    "no dataclass": (own.Bare(2), "its class is not a dataclass"),
 }
 
 
@@ -256,7 +256,7 @@ def test_an_own_target_is_asked_for_everywhere(model, target, tmp_path):
 
 @pytest.mark.parametrize(("model", "target"), TARGETS.values(), ids=TARGETS)
 def test_what_an_own_target_does_not_tell_is_said(model, target):
-    with pytest.raises(TypeError, match=f"ModelError does not know what the losses of {type(target).__name__} mean"):
+    with pytest.raises(TypeError, match=f"ModelError cannot calibrate eta for the losses of {type(target).__name__}"):
         explainer_of(model, eta=gbce.ModelError(mse=1.0)).explain(ROW, target, seed=0)
     explainer = explainer_of(model)
     explanation = explainer.explain(ROW, target, rules=[], seed=0)

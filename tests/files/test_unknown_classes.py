@@ -133,7 +133,7 @@ def test_what_was_defined_in_a_script_is_to_be_defined_and_not_imported(explaine
     for name in ("__main__:Mine", "somewhere:work.<locals>.Mine"):
         written = manifest(path)["rules"][0] | {"type": name}
         again = gbce.load(restated(path, rules=[written]))
-        with pytest.raises(ValueError, match=r"its class .*Mine is not known here: define it and load the file again"):
+        with pytest.raises(ValueError, match=r"its class .*Mine is not defined: define it and load the file again"):
             again.decide(again.rules[0])
 
 

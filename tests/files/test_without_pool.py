@@ -126,9 +126,9 @@ CANNOT = {
     "at with another combination": (lambda one: one.at(combine="all"), r"at\(\.\.\.\)"),
     "frontier": (lambda one: one.frontier(among="pool"), r'frontier\(among="pool"\)'),
     "plot.path": (lambda one: one.plot.path(), r"path\(\)"),
-    "draws.z": (lambda one: one.draws.z, "where draws lie in the latent space"),
+    "draws.z": (lambda one: one.draws.z, r"draws\.z"),
     "draws.reweigh": (lambda one: one.draws.reweigh(one.mixture), "another eta, weights or combination"),
-    "draws.resample": (lambda one: one.draws.resample(np.random.default_rng(0), 5), "picking other draws"),
+    "draws.resample": (lambda one: one.draws.resample(np.random.default_rng(0), 5), "resampling"),
     "draws.prior_weights": (lambda one: one.draws.prior_weights, "the prior"),
 }
 
@@ -315,6 +315,6 @@ def test_a_store_goes_on_with_the_other_option_and_says_what_stays(tmp_path):
 def test_bad_keep_pool_is_refused(keep_pool, tmp_path):
     with pytest.raises(TypeError, match=rf"keep_pool must be True or False, not {keep_pool!r}"):
         many(tmp_path / "one", keep_pool=keep_pool)
-    with pytest.raises(ValueError, match="keep_pool says what the files of a store keep: give explain_many a store"):
+    with pytest.raises(ValueError, match="keep_pool applies to the files of a store"):
         many(None, keep_pool=True)
     assert not list(tmp_path.iterdir())

@@ -87,13 +87,13 @@ def test_one_line_calls_a_model():
                 assert node.func.attr not in ("predict", "predict_proba", "decision_function"), (path, node.lineno)
 
 
-def test_only_predictors_eta_and_ensembles_name_a_framework():
+def test_only_rooms_that_read_or_fit_models_name_a_framework():
     framework = re.compile(
         r"^\s*(import|from) (sklearn|lightgbm|xgboost|catboost|torch|onnxruntime|httpx)", re.MULTILINE
     )
     for path, room in rooms():
         code = "\n".join(line for line in path.read_text().splitlines() if ">>>" not in line)
-        assert room in ("predictors", "eta", "ensembles") or not framework.search(code), path
+        assert room in ("predictors", "trees", "eta", "ensembles") or not framework.search(code), path
 
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():
@@ -161,7 +161,7 @@ def test_the_page_of_the_architecture_is_that_of_the_import_graph():
 
 
 def test_a_row_goes_the_way_that_the_page_shows_and_never_up():
-    """A call goes to a room below, but for the method of Explanation that hands over to the report."""
+    """A call goes to a room below, but for Explanation's report, and the readers of trees that a posterior is given."""
     drawing = runpy.run_path(str(REPOSITORY / "docs" / "draw_architecture.py"))
     from benchmarks.walk import tiers, trace
 
@@ -169,7 +169,10 @@ def test_a_row_goes_the_way_that_the_page_shows_and_never_up():
     called = [walk["functions"].index((step.file, step.function)) for step in drawing["WAY_OF_A_ROW"]]
     assert called == sorted(called)
     place = {room: i for i, room in enumerate(tiers())}
-    assert {pair for pair in walk["edges"] if place[pair[0]] < place[pair[1]]} == {("explanation", "report")}
+    assert {pair for pair in walk["edges"] if place[pair[0]] < place[pair[1]]} == {
+        ("explanation", "report"),
+        ("posterior", "trees"),
+    }
 
 
 def test_digests_are_those_of_the_bits_and_tell_a_changed_one():

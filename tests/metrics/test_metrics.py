@@ -51,7 +51,7 @@ def test_a_figure_in_the_list_is_in_tables_files_batches_and_summaries(monkeypat
     options = {"target": gbce.AtLeast(0.8), "rules": [gbce.Mean()], "seed": 0}
     before = explainer.explain(DATA[0], **options)
     figures = (*POINT_FIGURES, PointFigure("sparsity", "number of changed features", count_changes))
-    for module in ("metrics._pointwise", "report._content"):
+    for module in ("metrics._pointwise", "report._report"):
         monkeypatch.setattr(f"gbce.{module}.POINT_FIGURES", figures)
     explanation = explainer.explain(DATA[0], **options)
     assert explanation.pointwise.loc["Mean", "sparsity"] == 2
@@ -131,12 +131,12 @@ def diagnosis(**changed):
         ({"info": SamplerInfo(complete=False), "rungs": (0.1, 0.25)}, "not finished: the budget ran out at eta = 0.25"),
         (
             {"info": SMCInfo(islands=8, sweeps=(3,)), "ess_worst": 50.0},
-            "use with care, because the islands disagree about x1 (50 effective draws)",
+            "use with care, because the islands disagree on x1 (50 effective draws)",
         ),
         ({"log_evidence_se": 0.7}, "use with care, because the log evidence is uncertain by 0.7"),
         (
             {"info": ChainsInfo(r_hat=1.3, n_chains=9)},
-            "use with care, because the chains have not come together (R-hat 1.30)",
+            "use with care, because the chains have not mixed (R-hat 1.30)",
         ),
         ({"info": ChainsInfo(r_hat=1.01, n_chains=9)}, "trustworthy: 5,000 effective draws from 9 chains, R-hat 1.010"),
         ({"info": SMCInfo(islands=8, sweeps=(3, 4))}, "trustworthy: 5,000 effective draws from 8 islands over 2 rungs"),

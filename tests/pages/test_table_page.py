@@ -476,7 +476,7 @@ def test_what_cannot_be_shown_is_said(table):
         table.to_html(groups="nonsense")
     with pytest.raises(ValueError, match="one entry per row"):
         table.to_html(groups=["a"])
-    with pytest.raises(ValueError, match="to_html needs the rows themselves"):
+    with pytest.raises(ValueError, match="to_html needs the rows"):
         replace(table, encoded=None).to_html()
     with pytest.raises(TypeError, match=r"what explainer\.explain_many"):
         table_page([])

@@ -366,7 +366,7 @@ def test_onnx_session_that_classifies_by_a_tensor():
     said = asked(gbce.classifier(words, ["low", "mid", "top"]), NEW_NUMBERS, space)
     assert labels_of(said).tolist() == model.predict(NEW_NUMBERS).tolist()
     shifted = session_of(model.fit(NUMBERS, THREE + 1), first, options=tensor)
-    with pytest.raises(PredictionError, match="gave the label 3, which is not among"):
+    with pytest.raises(PredictionError, match="returned the label 3, which is not among"):
         asked(shifted, NEW_NUMBERS, space)
     assert asked(gbce.classifier(shifted, [1, 2, 3]), NEW_NUMBERS, space).classes == (1, 2, 3)
     assert asked(gbce.classifier(shifted, ["a", "b", "c"]), NEW_NUMBERS, space).classes == ("a", "b", "c")
@@ -436,7 +436,7 @@ def test_classes_of_a_classifier_are_renamed():
     [
         ({"classes": "yes"}, TypeError, "must be a list of labels"),
         ({"classes": ["yes"]}, ValueError, "at least two classes"),
-        ({"classes": ["yes", "yes"]}, ValueError, "one twice"),
+        ({"classes": ["yes", "yes"]}, ValueError, "contains a duplicate"),
         ({"classes": [0, 1], "logits": "no"}, TypeError, "logits must be True or False"),
     ],
 )

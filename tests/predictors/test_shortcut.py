@@ -332,8 +332,10 @@ def test_new_fit_is_followed(core):
 def test_short_way_that_differs_is_not_taken(monkeypatch):
     from gbce.predictors import _preprocessing as _prepared
 
-    worked = _prepared._worked
-    monkeypatch.setattr(_prepared, "_worked", lambda values, numbers: np.nextafter(worked(values, numbers), np.inf))
+    worked = _prepared._apply_operations
+    monkeypatch.setattr(
+        _prepared, "_apply_operations", lambda values, numbers: np.nextafter(worked(values, numbers), np.inf)
+    )
     assert_same(fitted("spelled out and scaled", "forest"), SPACE, points(), short=False, sizes=(1, 60))
 
 
@@ -354,7 +356,7 @@ def test_explanation_is_the_same_without_it(monkeypatch):
         return explainer.explain(row, "good", rules=["Nearest", "Mean"], seed=0)
 
     quick = explained()
-    monkeypatch.setattr(_shortcut.Shortcut, "way", lambda self, method: None)
+    monkeypatch.setattr(_shortcut.Shortcut, "compile", lambda self, method: None)
     plain = explained()
     pd.testing.assert_frame_equal(quick.counterfactuals, plain.counterfactuals, check_exact=True)
     np.testing.assert_array_equal(quick.draws.pool.x, plain.draws.pool.x)

@@ -14,26 +14,30 @@ BY_NAME = {law.name: law for law in LAWS}
 def one_by_one(part, z):
     """Draw feature after feature, by the definition: each within what the ones before it leave."""
     x, log_q = np.empty(z.shape), np.zeros(len(z))
-    least = np.minimum(*(part.sides * np.where(part.sides == 0, 0.0, end) for end in (part.low, part.high)))
+    least = np.minimum(*(part.coefs * np.where(part.coefs == 0, 0.0, end) for end in (part.low, part.high)))
     for j in range(z.shape[1]):
         low, high = np.full(len(z), part.low[j]), np.full(len(z), part.high[j])
-        for side, room, later in zip(part.sides, part.room, least[:, j + 1 :].sum(axis=1), strict=True):
+        for side, room, later in zip(part.coefs, part.rhs, least[:, j + 1 :].sum(axis=1), strict=True):
             if side[j] == 0:
                 continue
             bound = (room - x[:, :j] @ side[:j] - later) / side[j]
             low, high = (low, np.minimum(high, bound)) if side[j] > 0 else (np.maximum(low, bound), high)
-        if part.whole[j]:
+        if part.is_integer[j]:
             low = part.origin[j] + np.ceil(low - part.origin[j] - 1e-9)
             high = part.origin[j] + np.floor(high - part.origin[j] + 1e-9)
-        half = 0.5 * part.whole[j]
+        half = 0.5 * part.is_integer[j]
         edges = [(end - part.origin[j]) / part.factor[j] for end in (low - half, high + half)]
-        value = part.origin[j] + part.factor[j] * truncate(part.law, z[:, j], *edges)
-        value = part.origin[j] + np.round(value - part.origin[j]) if part.whole[j] else value
+        value = part.origin[j] + part.factor[j] * truncate(part.distribution, z[:, j], *edges)
+        value = part.origin[j] + np.round(value - part.origin[j]) if part.is_integer[j] else value
         x[:, j] = np.clip(value, low, high)
         own = (x[:, j] - part.origin[j]) / part.factor[j]
         step = half / part.factor[j]
-        mine = log_mass(part.law, own - step, own + step) if part.whole[j] else part.law.log_pdf(own)
-        log_q += mine - log_mass(part.law, *edges)
+        mine = (
+            log_mass(part.distribution, own - step, own + step)
+            if part.is_integer[j]
+            else part.distribution.log_pdf(own)
+        )
+        log_q += mine - log_mass(part.distribution, *edges)
     return x, log_q
 
 
@@ -62,7 +66,7 @@ def test_they_are_drawn_as_one_after_the_other(part):
     # values keep a hair inside of their conditions, which takes a share of 1e-12 of the room
     np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(log_q, log_expected, rtol=1e-8, atol=1e-8)
-    assert (x @ part.sides.T <= part.room).all()
+    assert (x @ part.coefs.T <= part.rhs).all()
 
 
 def test_a_few_points_are_drawn_as_among_many(part):

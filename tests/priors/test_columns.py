@@ -7,7 +7,7 @@ from scipy import stats
 
 import gbce
 from gbce.priors import column_distributions
-from gbce.priors._distributions import LAPLACE, NORMAL, draw_within, measure
+from gbce.priors._distributions import LAPLACE, NORMAL, draw_within, interval_moments
 
 N = 60_000
 
@@ -81,7 +81,7 @@ def test_values_are_drawn_within_their_cells():
 def test_stretches_keep_their_digits(law, known):
     low = np.array([-np.inf, -1.0, 0.0, 2.0, 6.0, -9.0, 3.0, 2.0])
     high = np.array([np.inf, 2.0, 1.0, np.inf, 6.5, -8.0, 3.0 + 1e-6, 2.0])
-    found = measure(law, low, high)
+    found = interval_moments(law, low, high)
     nodes, node_weights = np.polynomial.legendre.leggauss(60)
     for i, (a, b) in enumerate(zip(np.maximum(low, -60.0), np.minimum(high, 60.0), strict=True)):
         ends = np.unique(np.concatenate([[a, b], np.arange(np.ceil(a), b)]))
@@ -96,8 +96,8 @@ def test_stretches_keep_their_digits(law, known):
     u = np.random.default_rng(0).random((2, 4_000))
     for a, b in ((-0.5, 2.0), (7.0, np.inf), (-9.0, -8.5)):
         drawn = draw_within(law, np.full(4_000, a), np.full(4_000, b), *u)
-        below = np.exp([measure(law, np.array([a]), np.array([t])).log_mass[0] for t in drawn[:200]])
-        whole = np.exp(measure(law, np.array([a]), np.array([b])).log_mass[0])
+        below = np.exp([interval_moments(law, np.array([a]), np.array([t])).log_mass[0] for t in drawn[:200]])
+        whole = np.exp(interval_moments(law, np.array([a]), np.array([b])).log_mass[0])
         assert stats.kstest(below / whole, "uniform").pvalue > 1e-3
         assert drawn.min() >= a
         assert drawn.max() <= b

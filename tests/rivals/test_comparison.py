@@ -17,14 +17,14 @@ import gbce
 from benchmarks._answer_judge import Columns
 from benchmarks._real_tables import Case
 from benchmarks.rivals import _cell, _run
-from benchmarks.rivals.__main__ import main
+from benchmarks.rivals.__main__ import DOCUMENT, main
 from benchmarks.rivals._cell import Cell, Settings, file_of, write_whole
 from benchmarks.rivals._data import Data
 from benchmarks.rivals._judge import Judge
 from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._problem import OwnTable, Problem
 from benchmarks.rivals._protocol import Found, Method
-from benchmarks.rivals._report import _losses
+from benchmarks.rivals._report import FILES, _ahead, page, read_tables
 from benchmarks.rivals._results import beaten, lines_of, mean_interval, summed_up
 from benchmarks.rivals._run import SettingsDifferError, run
 from support.asked import Logistic
@@ -212,8 +212,47 @@ def test_where_a_rival_is_ahead_is_said_of_rows_that_both_have():
         *all_of("MOC", 0.1, 1.3, 1.1),  # ahead in the mean, by less than its interval
     )
     same = {name: 0.0 for name in ("l2", "changed", "broken", "far", "noise", "seconds", "model_rows")}
-    said = _losses(told.assign(**same))
-    assert [line for line in said if line.startswith("- ")] == ["- l1: ROAR (t)"]
+    assert _ahead(told.assign(**same)).to_numpy().tolist() == [["l1", "ROAR", "t"]]
+
+
+def test_the_page_counts_who_is_ahead_and_who_wins_row_by_row():
+    methods = pd.DataFrame(
+        {"method": ["gbce", "MOC", "ROAR"], "here": ["this library", "as published", "as published"]}
+    )
+    figures = {"rows": "9", "keeps rules": "90%", "survival": "0.50 ± 0.10", "seconds": "0.1"}
+    costs = {"gbce": "0.50 ± 0.01", "MOC": "0.40", "MOC: fewest changes": "0.45", "ROAR": "-"}
+    sums = pd.DataFrame([{"method": name, "l1": cost, **figures} for name, cost in costs.items()])
+    ahead = pd.DataFrame([["l1", "MOC", "a; b"], ["l1", "ROAR", "a"], ["far", "ROAR", "b"]],
+                         columns=["figure", "rival", "tables"])  # fmt: skip
+    shares = {
+        "answer": ["10%", "30%"],
+        "answer beaten": ["20%", "30%"],
+        "ranges": ["-", "-"],
+        "ranges beaten": ["-", "-"],
+        "refits, ranges": ["5%", "0%"],
+        "refits, ranges beaten": ["1%", "3%"],
+    }
+    duels = pd.DataFrame({"rival": ["MOC", "ROAR"], "rows": ["9", "9"], "some gbce decision": ["60%", "40%"], **shares})
+    facts = {"command": "run it", "date": "today", "commit": "abc", "minutes": 3.2, "jobs": 1, "versions": {}}
+    facts |= {"rows": 9, "tables": ["a", "b", "c"], "models": ["m"]}
+    said = page({"methods": methods, "all": sums, "ahead": ahead, "row-by-row": duels}, facts, "picture.png")
+    assert "gbce and 2 other methods" in said
+    assert re.search(r"\| gbce +\| 9 +\| 90% +\| 0.50 +\| 0.50 +\| 0.1 +\|", said)  # without intervals
+    assert "fewest changes" not in said.split("## Cost")[0]  # the first answer of each method
+    assert "wins in 40% (ROAR) to 60% (MOC) of rows" in said
+    assert "gbce's answer loses to 1 of 2 more often than it wins: MOC." in said
+    assert "gbce's answer (ranges) loses to 0 of 2 more often than it wins." in said
+    assert "gbce's answer (refits, ranges) loses to 1 of 2 more often than it wins: ROAR." in said
+    assert "- l1: 2 on some, 1 on most: MOC\n- far: 1 on some, 0 on most\n" in said  # most of three is two
+    without = page({"methods": methods, "all": sums}, facts, "picture.png")
+    assert "Nowhere." in without
+
+
+def test_the_page_of_the_docs_is_written_from_its_tables():
+    tables, facts = read_tables(DOCUMENT.parent / FILES)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert page(tables, facts, "img/comparison.png") == text, "run: python -m benchmarks.rivals --only-report --docs"
+    assert len(text.split()) <= 1_000
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -347,12 +386,15 @@ def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_p
     command = [*own_options(Path()), "--rows", "2", "--jobs", "1", "--seed", "3", "--folder", str(tmp_path),
                "--methods", "gbce", "Wachter (DirectOpt)", "treecf genetic"]  # fmt: skip
     assert main(command) == 0
-    page = (tmp_path / "comparison.md").read_text()
-    assert "- treecf genetic: " in page  # installed or not, it does not take this model
-    assert re.search(r"\| Wachter \(DirectOpt\) +\| 2 +\| 100%", page)
-    assert "loans, each with credit" in page
-    assert "--methods gbce 'Wachter (DirectOpt)' 'treecf genetic' --rows 2 --seed 3 --model" in page
-    assert "which the model may have been fitted on" in " ".join(page.split())
+    text = (tmp_path / "comparison.md").read_text()
+    assert re.search(r"\| Wachter \(DirectOpt\) +\| 2 +\| 100%", text)
+    assert "loans, each with credit" in text
+    assert "--methods gbce 'Wachter (DirectOpt)' 'treecf genetic' --rows 2 --seed 3 --model" in text
+    assert "which the model may have been fitted on" in " ".join(text.split())
+    tables, facts = read_tables(tmp_path / FILES)
+    assert page(tables, facts, "comparison.png") == text
+    assert tables["not-run"]["method"].tolist() == ["treecf genetic"]  # installed or not, it does not take this model
+    assert set(tables["by-table"]["table"]) == {"loans"}
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
     told = lines_of(tmp_path)
     assert set(told["method"]) == {"gbce", "Wachter (DirectOpt)"}

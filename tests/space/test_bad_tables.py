@@ -65,11 +65,11 @@ BAD_ROWS = {
     "missing number": ("pay", NAN, r"row: column 'pay' is missing in row 0, but the data have no missing values there"),
     "missing level": ("job", None, r"row: column 'job' is missing in row 0"),
     "missing time": ("since", pd.NaT, r"row: column 'since' is missing in row 0"),
-    "missing whole number": ("age", NAN, r"row: .*'age'"),
-    "a text as a number": ("age", "old", r"row: column 'age' holds 'old' in row 0 where a number belongs"),
-    "half a year": ("age", 30.5, r"row: 'age' = 30\.5 does not fit its column of int64"),
-    "no time": ("since", "yesteryear", r"row: column 'since' holds 'yesteryear' in row 0 where a time belongs"),
-    "a number as a time": ("since", 5, r"row: column 'since' holds 5 in row 0 where a time belongs"),
+    "missing whole number": ("age", NAN, r"row: 'age' is missing, but no training row has a missing 'age'"),
+    "a text as a number": ("age", "old", r"row: column 'age' holds 'old' in row 0 where a number is expected"),
+    "half a year": ("age", 30.5, r"row: 'age' = 30\.5 cannot be stored in a column of type int64"),
+    "no time": ("since", "yesteryear", r"row: column 'since' holds 'yesteryear' in row 0 where a time is expected"),
+    "a number as a time": ("since", 5, r"row: column 'since' holds 5 in row 0 where a time is expected"),
     "a time with a zone": ("since", pd.Timestamp("2020-01-01", tz="UTC"), r"row: column 'since' holds .* a time zone"),
     "a time too fine": (
         "since",
@@ -218,16 +218,16 @@ def test_a_condition_that_only_the_row_meets_is_found_out_soon():
 
 
 BAD_FUNCTIONS = {
-    "one number for all": (lambda f: 5, r"the constraint '<lambda>' must give True or False for each of 1 rows"),
+    "one number for all": (lambda f: 5, r"the constraint '<lambda>' must return True or False for each of 1 rows"),
     "a frame": (
         lambda f: f[["pay", "age"]] > 0,
-        r"must give True or False for each of 1 rows, not an array of shape \(1, 2\)",
+        r"must return True or False for each of 1 rows, not an array of shape \(1, 2\)",
     ),
     "too many": (lambda f: np.ones(len(f) + 1, bool), r"each of 1 rows, not an array of shape \(2,\)"),
-    "texts": (lambda f: f["job"], r"must give True or False for each of 1 rows"),
-    "numbers": (lambda f: f["pay"], r"must give True or False for each of 1 rows"),
-    "nothing": (lambda f: None, r"must give True or False for each of 1 rows"),
-    "unknown": (lambda f: pd.array([pd.NA] * len(f), dtype="boolean"), r"must give True or False for each of 1 rows"),
+    "texts": (lambda f: f["job"], r"must return True or False for each of 1 rows"),
+    "numbers": (lambda f: f["pay"], r"must return True or False for each of 1 rows"),
+    "nothing": (lambda f: None, r"must return True or False for each of 1 rows"),
+    "unknown": (lambda f: pd.array([pd.NA] * len(f), dtype="boolean"), r"must return True or False for each of 1 rows"),
     "raises": (lambda f: f["zip"], r"the constraint '<lambda>' raised KeyError: 'zip'"),
 }
 
@@ -240,10 +240,10 @@ def test_bad_function_as_a_constraint_is_refused(function, sentence):
 
 
 BAD_FORMULAS = {
-    "shape": (lambda f: np.ones(len(f) + 1), r"computed column 'rate': <lambda> must give 1 numbers, not \(2,\)"),
-    "texts": (lambda f: f["job"], r"computed column 'rate': <lambda> must give numbers"),
+    "shape": (lambda f: np.ones(len(f) + 1), r"computed column 'rate': <lambda> must return 1 numbers, not \(2,\)"),
+    "texts": (lambda f: f["job"], r"computed column 'rate': <lambda> must return numbers"),
     "raises": (lambda f: 1 / 0, r"computed column 'rate': <lambda> raised ZeroDivisionError: division by zero"),
-    "text": ("job + 1", r"'job \+ 1' cannot be worked out"),
+    "text": ("job + 1", r"'job \+ 1' cannot be evaluated"),
 }
 
 
@@ -263,11 +263,11 @@ BAD_DATA = {
     "a level twice": (DATA, {"levels": {"job": ["cook", "clerk", "pilot", "cook"]}}, r"'job': a level occurs twice"),
     "levels as a text": (DATA, {"levels": {"job": "cook"}}, r"levels of 'job' must be a list, not 'cook'"),
     "levels of a number": (DATA, {"levels": {"pay": 5}}, r"levels of 'pay' must be a list, not 5"),
-    "ordinal texts": (DATA, {"kinds": {"job": "ordinal"}}, r"column 'job' is said to be ordinal, .*give levels="),
+    "ordinal texts": (DATA, {"kinds": {"job": "ordinal"}}, r"column 'job' is declared ordinal, .*give levels="),
     "direction of a category": (
         DATA,
         {"increase": ["job"]},
-        r"feature 'job': a categorical feature has no increase: make",
+        r"feature 'job': a categorical feature cannot increase: make",
     ),
     "bounds of a category": (
         DATA,
@@ -282,7 +282,7 @@ BAD_DATA = {
     "bounds of no time": (
         DATA,
         {"bounds": {"since": ("soon", None)}},
-        r"bounds of 'since' must be moments, not 'soon'",
+        r"bounds of 'since' must be times, not 'soon'",
     ),
     "bounds the wrong way": (
         DATA,
@@ -292,22 +292,22 @@ BAD_DATA = {
     "huge whole numbers": (
         DATA.assign(age=2**53 + np.arange(N)),
         {},
-        r"data: column 'age' holds whole numbers beyond 2\*\*53",
+        r"data: column 'age' holds integers beyond 2\*\*53",
     ),
     "huge nullable ones": (
         DATA.assign(age=pd.array(2**53 + np.arange(N), "Int64")),
         {},
-        r"'age' holds whole numbers beyond",
+        r"'age' holds integers beyond",
     ),
     "huge unsigned ones": (
         DATA.assign(age=np.uint64(2**63) + np.arange(N, dtype="uint64")),
         {},
-        r"'age' holds whole numbers",
+        r"'age' holds integers",
     ),
     "times too fine": (
         DATA.assign(since=FAR),
         {},
-        r"data: column 'since' holds .*finer than can be kept beside the others",
+        r"data: column 'since' holds .*too fine to be represented together with the others",
     ),
     "lists": (DATA.assign(job=[[1]] * N), {}, r"data: column 'job' holds \[1\], which is neither a number nor a level"),
     "dicts": (DATA.assign(job=[{}] * N), {}, r"data: column 'job' holds \{\}, which is neither a number nor a level"),

@@ -103,10 +103,10 @@ def test_texts_are_terms_where_encoded_rows_say_enough(plain, texts, quick):
 
 def test_what_cannot_be_worked_out_still_says_why(plain):
     space = space_with(plain, "job <= 3 or hours <= 2")
-    with pytest.raises(ValueError, match="mixes texts and numbers"):
+    with pytest.raises(ValueError, match="mixes strings and numbers"):
         space.checks(encoded(space))
     space = space_with(plain, "hours")
-    with pytest.raises(ValueError, match="must give True or False"):
+    with pytest.raises(ValueError, match="must return True or False"):
         space.checks(encoded(space))
 
 

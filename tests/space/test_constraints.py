@@ -81,5 +81,5 @@ def test_a_function_leaves_its_name_in_a_file():
     (again,) = space_of(space_fields(space)).constraints
     assert again.text == "cheap"
     assert again.halfspaces() == []
-    with pytest.raises(ValueError, match="was a function, which a file does not keep"):
+    with pytest.raises(ValueError, match="was a function, and functions are not stored in files"):
         again.holds(space, space.encode(DATA))

@@ -182,7 +182,7 @@ def test_pandas_passes_through_untouched():
 )
 def test_what_is_no_frame_is_none(thing):
     assert as_pandas(thing) is None
-    with pytest.raises(TypeError, match="a frame of pandas, polars or pyarrow is needed, not"):
+    with pytest.raises(TypeError, match="expected a frame of pandas, polars or pyarrow, not"):
         Layout.of(thing)
 
 
@@ -214,19 +214,19 @@ def test_odd_tables_of_pyarrow_are_refused():
 @pytest.mark.parametrize(
     ("column", "cells", "sentence"),
     [
-        (pl.Series("a", [1], dtype=pl.Int8), [1.5], r"column 'a' cannot be made Int8 again"),
-        (pl.Series("a", [1], dtype=pl.Int8), [300], r"column 'a' cannot be made Int8 again"),
-        (pl.Series("a", [1.0]), ["x"], r"column 'a' cannot be made Float64 again"),
+        (pl.Series("a", [1], dtype=pl.Int8), [1.5], r"column 'a' cannot be converted back to Int8"),
+        (pl.Series("a", [1], dtype=pl.Int8), [300], r"column 'a' cannot be converted back to Int8"),
+        (pl.Series("a", [1.0]), ["x"], r"column 'a' cannot be converted back to Float64"),
         (
             pl.Series("a", ["low"], dtype=pl.Enum(LEVELS)),
             ["huge"],
-            r"holds 'huge', which is none of \['low', 'high', 'mid'\]",
+            r"holds 'huge', which is not one of \['low', 'high', 'mid'\]",
         ),
-        (pl.Series("a", [dt.date(2020, 1, 1)]), ["x"], r"column 'a' cannot be made Date again"),
+        (pl.Series("a", [dt.date(2020, 1, 1)]), ["x"], r"column 'a' cannot be converted back to Date"),
         (
             pl.Series("a", [dt.datetime(2020, 1, 1)]),
             pd.to_datetime(["2020-01-01"]).tz_localize("UTC"),
-            r"made Datetime again",
+            r"converted back to Datetime",
         ),
         (pl.Series("b", [1]), [1], r"must have the columns \['b'\], not \['a'\]"),
     ],
@@ -238,7 +238,7 @@ def test_what_cannot_be_restored_is_refused(column, cells, sentence):
 
 def test_a_written_layout_is_checked():
     written = Layout.of(pl.DataFrame({"a": [1]})).to_json()
-    with pytest.raises(ValueError, match="unknown library of frames 'os'"):
+    with pytest.raises(ValueError, match="unknown frame library 'os'"):
         Layout.from_json({**written, "library": "os"})
     with pytest.raises(ValueError, match="column 'a' has the unknown type 'from_native'"):
         Layout.from_json({**written, "columns": [{**written["columns"][0], "dtype": "from_native"}]})

@@ -8,7 +8,7 @@ import pytest
 
 import gbce
 from gbce.decisions._mode import _product_density
-from gbce.decisions._point_estimates import expected_distance, geometric_median, representatives
+from gbce.decisions._point_estimates import choose_representatives, expected_distance, geometric_median
 from gbce.metrics import Neighbours
 from gbce.priors._families import Density
 from gbce.stress._other_models import energy_distance
@@ -60,7 +60,7 @@ def test_distances_and_neighbours_do_not_depend_on_the_axes(both):
     np.testing.assert_allclose(b_.nearest_distances(a_, 7), b.nearest_distances(a, 7), atol=1e-12)
     weights = RNG.dirichlet(np.ones(70))
     np.testing.assert_allclose(expected_distance(a_, b_, weights), expected_distance(a, b, weights))
-    np.testing.assert_array_equal(representatives(b_, weights, 5), representatives(b, weights, 5))
+    np.testing.assert_array_equal(choose_representatives(b_, weights, 5), choose_representatives(b, weights, 5))
     other = RNG.dirichlet(np.ones(40))
     assert energy_distance(a_, b_, other, weights) == pytest.approx(energy_distance(a, b, other, weights))
 

@@ -86,10 +86,10 @@ def test_starts_that_break_a_constraint_move_in_turn():
 
 def test_groups_are_what_constraints_link():
     space = gbce.Space(gbce.Space.real(6).features, constraints=("x1 <= x3", "x5 <= x3", "x6 >= 0", "1 < 2"))
-    turns = [(which.tolist(), group.tolist()) for which, group in space.apart.turns]
-    assert turns == [([0, 5], [1, 2]), ([2], [1]), ([4], [1])]
-    assert space.apart(np.array([[1.0, 9.0, 2.0, 9.0, 3.0, -1.0]])).tolist() == [[True, False, False]]
-    assert space.apart(np.array([[1.0, 9.0, 2.0, 9.0, 2.0, 1.0]])).tolist() == [[True, True, True]]
+    rounds = [(which.tolist(), group.tolist()) for which, group in space.constraint_groups.rounds]
+    assert rounds == [([0, 5], [1, 2]), ([2], [1]), ([4], [1])]
+    assert space.constraint_groups(np.array([[1.0, 9.0, 2.0, 9.0, 3.0, -1.0]])).tolist() == [[True, False, False]]
+    assert space.constraint_groups(np.array([[1.0, 9.0, 2.0, 9.0, 2.0, 1.0]])).tolist() == [[True, True, True]]
 
 
 def test_limits_are_those_of_each_row_and_stay_as_they_are():

@@ -82,7 +82,7 @@ def test_estimators_and_groups_of_sparse_columns():
 def test_sparse_times_are_told():
     times = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": pd.date_range("2020", periods=3)})
     odd = times.assign(t=pd.arrays.SparseArray(times["t"].to_numpy()))
-    with pytest.raises(TypeError, match=r"column 't' of Sparse.* is sparse, which only numbers.*to_dense"):
+    with pytest.raises(TypeError, match=r"column 't' of Sparse.* is sparse, but only numbers.*to_dense"):
         gbce.Space.infer(odd)
 
 

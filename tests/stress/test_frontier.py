@@ -478,7 +478,7 @@ def test_the_budget_of_a_frontier(forests, mixed, noise):
         (lambda e, x: e.frontier(x, models=MODELS, weights=[1.0]), "one number per model: 3 models"),
         (lambda e, x: e.frontier(x, models=[]), "models is an empty list"),
         (lambda e, x: e.frontier(x, reliability="all"), "reliability must be 'share' or 'next', not 'all'"),
-        (lambda e, x: e.frontier(x, reliability="next"), "takes at least 4 models, and there are 3"),
+        (lambda e, x: e.frontier(x, reliability="next"), "needs at least 4 models, but there are 3"),
         (lambda e, x: e.frontier(x, max_model_rows=0), "max_model_rows"),
     ],
 )
@@ -491,5 +491,5 @@ def test_the_next_model_needs_one_number():
     wish = gbce.Loss(lambda f: np.abs(f - 1.0), threshold=0.1)
     explainer = gbce.Explainer(MODELS * 2, DATA, space=gbce.Space.real(2), sampler=QUICK)
     explanation = explainer.explain([0.0, 0.0], wish, rules=[], seed=0)
-    with pytest.raises(ValueError, match="not for this target: Loss cannot be read off one number per model; use"):
+    with pytest.raises(ValueError, match="not for this target: Loss cannot be judged from one number per model; use"):
         explainer.frontier(explanation, reliability="next")

@@ -144,7 +144,7 @@ def test_disagreement_beside_a_category_names_the_number():
     told = found.disagreement()
     assert told.where.loc["wealth", "level"] is None
     assert told.where.loc["job", "level"] in {"cook", "nurse", "judge"}
-    assert told.sentence.endswith("most where wealth is high")
+    assert told.sentence.endswith("mostly where wealth is high")
 
 
 def test_disagreement_counts_verdicts(explanation):
@@ -161,7 +161,7 @@ def test_disagreement_counts_verdicts(explanation):
     outputs = draws.outputs
     between = np.sqrt(np.square(outputs - (outputs @ WEIGHTS)[:, None]) @ WEIGHTS)
     assert found.overall["spread"] == pytest.approx(w @ between / outputs[:, 0].std(), rel=1e-6)
-    assert f"disagree about {100 * found.overall['differ']:.0f}% of the draws" in found.sentence
+    assert f"disagree on {100 * found.overall['differ']:.0f}% of the draws" in found.sentence
     assert found.sentence in explanation.summary()
 
 
@@ -186,9 +186,9 @@ def test_disagreement_in_a_category_and_none_at_all():
     found = gbce.Explainer([first, second], frame).explain(row, gbce.AtLeast(1.0), rules=[], seed=0).disagreement()
     assert found.where.index[0] == "kind"
     assert found.where.loc["kind", "level"] == "c"
-    assert found.sentence.endswith("most where kind is c")
+    assert found.sentence.endswith("mostly where kind is c")
     same = gbce.Explainer([first, first], frame).explain(row, gbce.AtLeast(1.0), rules=[], seed=0)
-    assert same.disagreement().sentence.startswith("the models agree about every draw")
+    assert same.disagreement().sentence.startswith("the models agree on every draw")
     assert same.disagreement().overall["differ"] == 0
     assert len(same.disagreement().where) == 0
 
@@ -288,7 +288,7 @@ def test_sensitivity_of_a_linear_model():
     moved = table[table["row"] == "moved"]
     np.testing.assert_allclose(moved["shift"], expected, atol=0.1)
     assert moved["distance"].min() > table.loc[table["row"] == "same", "distance"].max()
-    assert "no farther than the row" in found.sentence
+    assert "Similar rows get similar answers" in found.sentence
     assert str(found) == found.sentence
 
 

@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
+
 from digest_questions import QUESTIONS
 from digest_wide import WIDE
 from matplotlib import pyplot as plt
@@ -172,7 +175,7 @@ def explain_all(options: argparse.Namespace) -> bool:
             now[name] = digests(explain())
             wrong = [what for what, value in now[name].items() if kept.get(name, {}).get(what) != value]
             mark = "" if not kept else "  DIFFERENT" if wrong else "  same"
-            print(f"{name}{mark}: " + " ".join(f"[{what}] {value}" for what, value in now[name].items()), flush=True)
+            print(f"{name}{mark}: {len(now[name])} digests", flush=True)
             different += [f"{name}: {what}" for what in wrong] if kept else []
     if options.save:
         options.save.write_text(json.dumps(now, indent=1))

@@ -28,7 +28,7 @@ BAD_TARGETS = {
         lambda: explain(lambda rows: np.zeros(len(rows))),
         r"AtLeast: the model gives the same output for every row.*give both as numbers",
     ),
-    "two columns": (lambda: explain(np.asarray), r"AtLeast wants one number per row.*returns 3 columns.*gbce\.Loss"),
+    "two columns": (lambda: explain(np.asarray), r"AtLeast needs one number per row.*returns 3 columns.*gbce\.Loss"),
 }
 
 
@@ -64,12 +64,12 @@ def test_label_the_model_never_saw_is_refused(classes, label, sentence):
 
 
 def test_class_of_a_regressor_is_refused():
-    with pytest.raises(TypeError, match=r"Class\(1\) wants a classifier, but LinearRegression.*ask for gbce\.Value"):
+    with pytest.raises(TypeError, match=r"Class\(1\) needs a classifier, but LinearRegression.*use gbce\.Value"):
         explain(LinearRegression().fit(DATA, total(DATA)), target=gbce.Class(1))
 
 
 @pytest.mark.parametrize("target", [gbce.Value(1.0), gbce.AtLeast(1), gbce.AtMost(1), gbce.Range(0, 1)])
 def test_number_of_a_classifier_is_refused(target):
     model = LogisticRegression().fit(DATA, total(DATA) > 0)
-    with pytest.raises(TypeError, match=r"wants a number, but LogisticRegression is a classifier: ask for gbce\.Class"):
+    with pytest.raises(TypeError, match=r"needs a number, but LogisticRegression is a classifier: use gbce\.Class"):
         explain(model, target=target)

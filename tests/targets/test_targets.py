@@ -98,7 +98,7 @@ def test_a_change_keeps_scale_tolerance_and_loss():
         (
             lambda: gbce.Change(1).bind(Outputs(np.zeros(2))),
             ValueError,
-            r"one row says what the output is now, not 2",
+            r"the current output comes from one row, not 2",
         ),
         (lambda: gbce.Change(1).read(now(0.0)), ValueError, r"1 above the row's output.*call bind\(now\) first"),
         (lambda: gbce.Change(1).bind(Outputs(np.zeros((1, 3)))), ValueError, r"returns 3 columns; use gbce\.Multi"),
@@ -240,7 +240,7 @@ def test_a_range_of_probabilities_through_the_explainer(tmp_path):
     assert explanation.distribution["success_probability"] > 0.5
     assert explanation.pointwise["output"].iloc[0] == pytest.approx(0.6, abs=0.02)  # the near end, nearly
     assert gbce.load(explanation.save(tmp_path / "e")).target == target
-    with pytest.raises(TypeError, match="wants a classifier, but LinearRegression"):
+    with pytest.raises(TypeError, match="needs a classifier, but LinearRegression"):
         explainer(LinearRegression().fit(DATA, DATA @ A)).explain([0.0, 0.0], target, rules=[], seed=0)
 
 
@@ -288,7 +288,7 @@ def test_open_numbers_come_from_each_outputs_own_spread_and_changes_from_its_own
         (
             lambda: gbce.Multi({-1: gbce.AtLeast(3)}),
             ValueError,
-            r"names the output -1; outputs are whole numbers from 0",
+            r"names the output -1; outputs are integers from 0",
         ),
         (lambda: gbce.Multi({"a": gbce.AtLeast(3)}), ValueError, r"names the output 'a'"),
         (
@@ -330,7 +330,7 @@ def test_open_numbers_come_from_each_outputs_own_spread_and_changes_from_its_own
         (
             lambda: ask(LogisticRegression().fit(DATA, DATA[:, 0] > 0), gbce.Multi([gbce.AtLeast(3)] * 2)),
             TypeError,
-            r"Multi wants numbers, but LogisticRegression is a classifier",
+            r"Multi needs numbers, but LogisticRegression is a classifier",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_what_differs_is_dropped_with_a_note():
     assert reader.read(ask) is None
     assert reader.read(ask) is None
     assert len(ask.sizes) == 1
-    assert "RandomForestRegressor differs" in reader.note
+    assert "the RandomForestRegressor do not reproduce" in reader.note
 
 
 def test_another_model_is_not_asked():

@@ -1,4 +1,4 @@
-"""Many rows at once: shared model calls, parallel groups, a folder to resume from."""
+"""Explanations of many rows: shared model calls, parallel groups, a folder to resume from, comparisons of groups."""
 
 from gbce.batch._groups import ANSWER, group_changes, group_costs
 from gbce.batch._many import explain_many

@@ -1,4 +1,4 @@
-"""Groups of rows: what recourse costs each of them, whether they have any, and which features it takes."""
+"""Compare groups of rows: the cost of recourse, its availability, and the features it changes."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from gbce.metrics import wilson
 
 __all__ = ["ANSWER", "group_changes", "group_costs"]
 
-ANSWER = "answer"  # as if it were the label of a rule: what explanation.answer says
+ANSWER = "answer"  # used like the label of a rule, for explanation.answer
 
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
@@ -31,38 +31,37 @@ def group_costs(
     n_bootstrap: int = 2_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare what recourse costs groups of rows, and how many of them have any.
+    """Compare the cost and availability of recourse between groups of rows.
 
     Parameters
     ----------
     explanations : ExplanationTable, sequence or mapping of Explanation
-        Of one row each.
+        Explanations of one row each.
     groups : sequence, Series or mapping
-        The group of each row: in order, or by the row's label.
+        The group of each row: in order, or by row label.
     rule : str, optional
-        Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows it reaches the
-        target for. ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. When left out, the
-        posterior's expected distance, over rows that can reach it.
+        Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows where it
+        reaches the target. ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default,
+        the posterior expected distance, over rows that can reach it.
     mass : float
         Probability of the intervals.
     n_bootstrap : int
-        Resamples of each group's rows.
+        Number of bootstrap resamples of the rows of each group.
     seed : int
-        Of the resamples.
+        Seed of the resamples.
 
     Returns
     -------
     DataFrame
         By group: ``rows``; ``failed``, those that could not be explained, and ``already``, those that reach the
-        target as they are, neither of which count any further;
-        ``attainable``, the share of the others for which a way was found, with Wilson's interval; ``cost``, the mean
-        over these, in units of each feature's scale, with a bootstrap interval over rows that is widened where they
-        are few; ``se_mc``, the part of its error that is Monte Carlo's (zero with ``rule``). A lone row has no
-        interval.
+        target unchanged, both excluded from the rest; ``attainable``, the share of the others for which a change was
+        found, with Wilson's interval; ``cost``, the mean over these, in units of each feature's scale, with a bootstrap
+        interval over rows that is widened where they are few; ``se_mc``, its Monte Carlo error (zero with ``rule``). A
+        single row has no interval.
 
     Notes
     -----
-    Each row's figure has a Monte Carlo error of its own, so the spread between rows, and the interval, contain it.
+    The figure of each row has a Monte Carlo error, which the spread between rows, and so the interval, includes.
 
     Examples
     --------
@@ -74,22 +73,22 @@ def group_costs(
     np.int64(3)
     """
     table = _as_table(explanations)
-    labels = _group_labels(groups, table)
+    labels = _label_groups(groups, table)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
-    cost, se, attained = _costs(table, rule)
+    cost, se, attained = _find_costs(table, rule)
     lines = {}
     for group in pd.unique(labels):
         inside = (labels == group).to_numpy()
-        wanting = inside & ~status.isin([Status.FAILED, Status.ALREADY_REACHED]).to_numpy()
-        found = wanting & attained
-        n = int(wanting.sum())
-        share = float(attained[wanting].mean()) if n else float("nan")
+        counted = inside & ~status.isin([Status.FAILED, Status.ALREADY_REACHED]).to_numpy()
+        found = counted & attained
+        n = int(counted.sum())
+        share = float(attained[counted].mean()) if n else float("nan")
         low, high = (
             wilson(np.array(share), n, float(ndtri(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
         )
         mean, bottom, top = _bootstrap(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
-        bottom = np.maximum(bottom, 0.0)  # widened, but no cost is negative
+        bottom = np.maximum(bottom, 0.0)  # the widened interval must not be negative
         lines[group] = {
             "rows": int(inside.sum()),
             "failed": int((inside & (status == Status.FAILED).to_numpy()).sum()),
@@ -108,10 +107,10 @@ def group_costs(
 def group_changes(
     explanations: Explanations, groups: Any, *, mass: float = 0.95, n_bootstrap: int = 2_000, seed: int = 0
 ) -> pd.DataFrame:
-    """Return which features change how far in the pooled posterior of each group of rows.
+    """Return the mean change of each feature in the pooled posterior of each group of rows.
 
-    A group's pooled posterior is the mixture of its rows' posteriors, over rows that do not reach the target already
-    and can reach it.
+    The pooled posterior of a group is the mixture of the posteriors of its rows that can reach the target and do not
+    reach it already.
 
     Parameters
     ----------
@@ -121,9 +120,9 @@ def group_changes(
     Returns
     -------
     DataFrame
-        By group and feature: ``change``, the mean size of the change in the feature's own units (of a category, the
-        probability of one), its interval ``low`` to ``high`` over rows, Monte Carlo error ``se_mc``, and ``ratio``
-        to the prior's own mean change. From explanations, which have their draws, also the signed mean, ``shift``,
+        By group and feature: ``change``, the mean absolute change in the feature's own units (for a category, the
+        probability of a change), its interval ``low`` to ``high`` over rows, Monte Carlo error ``se_mc``, and ``ratio``
+        to the mean change under the prior. From explanations, which have their draws, also the signed mean ``shift``,
         with ``shift_low`` and ``shift_high``; NaN for a category.
 
     Examples
@@ -136,14 +135,14 @@ def group_changes(
     [('a', 'x1'), ('a', 'x2'), ('b', 'x1'), ('b', 'x2')]
     """
     table = _as_table(explanations)
-    labels = _group_labels(groups, table)
+    labels = _label_groups(groups, table)
     _require_options(mass, n_bootstrap)
     features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
     change, error, prior = (
         table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
     )
     counted = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
-    most = _largest_sizes(table, len(features))
+    most = _bound_changes(table, len(features))
     shift = None
     if not isinstance(explanations, ExplanationTable):
         shift = np.array([_mean_shift(one) for one in _as_list(explanations)])
@@ -152,7 +151,7 @@ def group_changes(
         found = (labels == group).to_numpy() & counted
         rng = np.random.default_rng(seed)
         mean, low, high = _bootstrap(change[found], mass, n_bootstrap, rng)
-        low, high = np.maximum(low, 0.0), np.minimum(high, most)  # widened, but no size is negative, no probability 2
+        low, high = np.maximum(low, 0.0), np.minimum(high, most)  # the widened interval must stay in range
         n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
         part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -166,8 +165,8 @@ def group_changes(
     return pd.concat(parts)
 
 
-def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
-    """Cost, its Monte Carlo error and whether there is any, by row: ``(n,)`` each."""
+def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
+    """Return the cost, its Monte Carlo error and whether the target is attained, by row: ``(n,)`` each."""
     if rule is None:
         figures = table.distribution
         attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
@@ -183,7 +182,7 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
     own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != Status.FAILED).to_numpy()
     if len(own) != explained.sum():
         raise ValueError(
-            f"{rule!r} decided for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
+            f"{rule!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
         )
     cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
     cost[explained], reached[explained] = own["distance"], own["reached"]
@@ -191,7 +190,7 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
 
 
 def _bootstrap(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Mean over rows of ``(r, k)`` and its percentile bootstrap interval: three arrays ``(k,)``."""
+    """Return the mean over rows of ``(r, k)`` and its percentile bootstrap interval: three arrays ``(k,)``."""
     empty = np.full(values.shape[1], np.nan)
     if len(values) == 0:
         return empty, empty, empty
@@ -199,28 +198,28 @@ def _bootstrap(values: Array, mass: float, n: int, rng: np.random.Generator) -> 
         return values[0], empty, empty
     picks = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=n) / len(values)
     mean, level = values.mean(axis=0), 0.5 + mass / 2
-    # resampled means of few rows spread too little: widened as Student's law asks
+    # bootstrap intervals of few rows are too short: widened by the ratio of Student's to normal quantiles
     wider = np.sqrt(len(values) / (len(values) - 1)) * stdtrit(len(values) - 1, level) / ndtri(level)
     low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
     return mean, mean + wider * (low - mean), mean + wider * (high - mean)
 
 
-def _largest_sizes(table: ExplanationTable, d: int) -> Array:
-    """Largest mean size ``(d,)`` of each feature's change that can be: one for the probability of a category's."""
-    if table.encoded is None:  # a table of an earlier version, whose kinds of columns are not known
+def _bound_changes(table: ExplanationTable, d: int) -> Array:
+    """Return the largest possible mean change ``(d,)`` of each feature: one for the probability of a category."""
+    if table.encoded is None:  # the kinds of columns are not known
         return np.full(d, np.inf)
     return np.where([feature.unordered for feature in table.encoded.space.features], 1.0, np.inf)
 
 
 def _mean_shift(explanation: Explanation) -> Array:
-    """Signed mean change of each feature ``(d,)``; NaN for a category, a missing value does not count."""
+    """Return the mean signed change ``(d,)`` of each feature; NaN for a category, without missing values."""
     draws, space = explanation.draws, explanation.space
-    gap = draws.x - explanation.x0
-    known = np.isfinite(gap)
+    change = draws.x - explanation.x0
+    known = np.isfinite(change)
     mass = draws.weights @ known
-    mean = draws.weights @ np.where(known, gap, 0.0) / np.where(mass > 0, mass, 1.0)
-    gone = np.array([feature.unordered for feature in space.features]) | (mass == 0)
-    return np.where(gone, np.nan, mean)
+    mean = draws.weights @ np.where(known, change, 0.0) / np.where(mass > 0, mass, 1.0)
+    excluded = np.array([feature.unordered for feature in space.features]) | (mass == 0)
+    return np.where(excluded, np.nan, mean)
 
 
 def _as_list(explanations: Any) -> list[Explanation]:
@@ -237,20 +236,20 @@ def _as_table(explanations: Any) -> ExplanationTable:
         )
     listed = _as_list(explanations)
     if not listed or not all(isinstance(one, Explanation) for one in listed):
-        raise TypeError("explanations must hold at least one explanation, and nothing else")
+        raise TypeError("explanations must contain at least one explanation, and nothing else")
     if len({one.space.names for one in listed}) > 1:
-        raise ValueError("the explanations are of different tables: their features differ")
+        raise ValueError("the explanations belong to different tables: their features differ")
     labels = list(explanations) if isinstance(explanations, Mapping) else list(range(len(listed)))
     return stack_records([record_of(one) for one in listed], labels, 0, 0)
 
 
-def _group_labels(groups: Any, table: ExplanationTable) -> pd.Series:
+def _label_groups(groups: Any, table: ExplanationTable) -> pd.Series:
     rows = table.diagnostics.index
     if isinstance(groups, (pd.Series, Mapping)):
         known = groups if isinstance(groups, Mapping) else groups.to_dict()
         missing = [row for row in rows if row not in known]
         if missing:
-            raise ValueError(f"groups has no entry for rows {missing[:5]}: its index must have the rows' labels")
+            raise ValueError(f"groups has no entry for rows {missing[:5]}: its index must have the row labels")
         labels = pd.Series([known[row] for row in rows], index=rows, dtype=object)
     else:
         listed = list(groups)

@@ -1,4 +1,7 @@
-"""Many rows: in groups that share model calls, groups in parallel, finished rows kept."""
+"""Explain many rows within a budget, in groups that share model calls.
+
+Groups run in parallel; finished rows can be kept in a store, from which a later run continues.
+"""
 
 import os
 import pickle
@@ -27,24 +30,20 @@ from gbce.predictors import Lockstep, Predictor
 
 __all__ = ["Allowance", "OnError", "explain_many"]
 
-# --- what explaining many rows may spend -----------------------------------------------------------------------------
+OnError = Literal["record", "raise"]
 
-_MODELS_SHARE = 0.9  # of the whole time, chosen by hand: the rest is for computing figures when models have answered
+_MODELS_SHARE = 0.9  # of the total time, chosen by hand: the rest is for computing figures after the model calls
+_ROWS_PER_GROUP = 16  # rows that share model calls, and are lost if the process is killed; chosen by hand
+_MAX_GROUP_CELLS = 40_000_000  # numbers in the candidates of a group: 320 MB
+_POLL_INTERVAL = 0.5  # seconds, by hand: how long a worker may outlive its parent process
+_USUAL_CANDIDATES = 20_000  # of a sampler that does not declare their number
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Allowance:
-    """Limits for each row and for all of them.
-
-    Parameters
-    ----------
-    rows : int, optional
-        Model rows for each row.
-    seconds : float, optional
-        For each row; less when setting up took some of it.
-    whole : Budget
-        For all rows; its clock is running.
-    """
+    """Model rows and seconds for each row (less what the set-up took), and the running budget of all of them."""
 
     rows: int | None
     seconds: float | None
@@ -52,16 +51,16 @@ class Allowance:
 
     @classmethod
     def of(cls, rows: Any, seconds: Any, total_rows: Any, total_seconds: Any) -> "Allowance":
-        """Check what a user may give; the clock starts now."""
+        """Check the user's limits and start the clock."""
         budget_of(rows, seconds)
         require_rows(total_rows, "total_model_rows")
         require_seconds(total_seconds, "total_time")
         return cls(rows, seconds, budget_of(total_rows, total_seconds))
 
     def rows_for_each(self, n: int, setting_up: int) -> int | None:
-        """Return the model rows for each of ``n`` rows; ``setting_up`` are those that it takes to begin.
+        """Return the model rows for each of ``n`` rows, after those that ``setting_up`` takes.
 
-        It does not depend on which rows are finished or on who was asked before, so neither do the bits.
+        The result does not depend on finished rows or earlier model calls, so that runs are reproducible.
         """
         if self.whole.max_rows is None:
             return self.rows
@@ -69,13 +68,13 @@ class Allowance:
         if each < 1:
             raise BudgetSpentError(
                 f"total_model_rows = {self.whole.max_rows:,} leaves none for each of {n:,} rows after {setting_up:,} "
-                "that setting up takes: raise it, or explain fewer rows"
+                "for the set-up: raise it, or explain fewer rows"
             )
         return each if self.rows is None else min(self.rows, each)
 
     @contextmanager
     def setting_up(self, n: int) -> Iterator[Budget]:
-        """Yield what setting up may spend where ``n`` rows are to be explained: its time is taken out of theirs."""
+        """Yield the budget for the set-up of ``n`` rows; its time is deducted from theirs."""
         if self.seconds is None:
             yield self.whole
             return
@@ -86,7 +85,7 @@ class Allowance:
         self.seconds = max(Budget(deadline=own).time_left / n, 0.0)
 
     def seconds_for_group(self, n: int, left: int, workers: int) -> float | None:
-        """Return the seconds for ``n`` rows that are explained together, of ``left`` that ``workers`` have to do."""
+        """Return the seconds for a group of ``n`` rows, of ``left`` rows that remain for ``workers``."""
         own = None if self.seconds is None else n * self.seconds
         if self.whole.deadline is None:
             return own
@@ -95,13 +94,6 @@ class Allowance:
 
 
 # --- many rows -------------------------------------------------------------------------------------------------------
-
-OnError = Literal["record", "raise"]
-
-_ROWS_PER_GROUP = 16  # rows that share model calls: what a kill loses, as the documents say; chosen by hand
-_MAX_GROUP_CELLS = 40_000_000  # numbers in the candidates of a group: 320 MB
-_LOOK_EVERY = 0.5  # seconds, by hand: for so long a process outlives the one that it works for
-_USUAL_CANDIDATES = 20_000  # of a sampler that does not say how many it has
 
 
 def explain_many(
@@ -125,7 +117,7 @@ def explain_many(
     if not isinstance(keep_pool, bool):
         raise TypeError(f"keep_pool must be True or False, not {keep_pool!r}")
     if keep_pool and store is None:
-        raise ValueError("keep_pool says what the files of a store keep: give explain_many a store, or leave it out")
+        raise ValueError("keep_pool applies to the files of a store: pass store=, or leave keep_pool out")
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
     listed, target = explainer.listed_rules(rules), explainer.listed_target(target)
@@ -134,7 +126,7 @@ def explain_many(
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
-    # with or without a store, so that the bits do not depend on it
+    # with or without a store, so that results do not depend on it
     max_model_rows = allowance.rows_for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
@@ -156,12 +148,12 @@ def explain_many(
                 records[position] = record_of(found)
                 n_without += found.draws.record is not None
                 bar.update()
-        # groups do not depend on what is finished or on n_jobs, so neither do the bits
+        # groups depend neither on finished rows nor on n_jobs, so that results are reproducible
         size = _choose_group_size(explainer, x.shape[1])
         groups = [list(range(start, min(start + size, len(x)))) for start in range(0, len(x), size)]
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
-            # set up once, here: what is read off the data is not read again by every process
+            # set up once, here: the data are not evaluated again by every process
             with allowance.setting_up(len(x) - len(records)) as budget:
                 ready, target = explainer.prepare(target, budget)
                 explainer.ask_about_data(ready, budget)
@@ -179,8 +171,8 @@ def explain_many(
     table = stack_records([records[i] for i in range(len(x))], labels, calls, rows_asked)
     if keep_pool and n_without:
         warnings.warn(
-            f"{n_without} of {len(x)} rows were already in the store {store} without their evaluated points, and stay "
-            "so; use another folder, or delete their files, to have them explained again with keep_pool=True",
+            f"{n_without} of {len(x)} rows were already in the store {store} without their evaluated points; to "
+            "explain them again with keep_pool=True, use another folder or delete their files",
             stacklevel=3,
         )
     if len(table.errors):
@@ -208,7 +200,7 @@ def _explain_groups(
     allowance: Allowance,
     on_error: OnError,
 ) -> Iterable[Done]:
-    """Yield finished groups, in this process or from several."""
+    """Explain groups in this process or in several, and yield each when it is done."""
     workers = joblib.effective_n_jobs(n_jobs or 1) if len(groups) > 1 else 1
 
     def arguments() -> Iterable[tuple[Any, ...]]:
@@ -221,31 +213,26 @@ def _explain_groups(
     if workers == 1:
         yield from (_explain_group(explainer, *group) for group in arguments())
         return
-    # a group's time is what is left when it is handed out: not ahead of time, and one by one
-    handing: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
-    handing |= {"initializer": _watch_sender, "initargs": (os.getpid(),)}
-    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **handing)
-    sent = _Sent.of(explainer)
-    yield from pool(joblib.delayed(_explain_elsewhere)(sent, *group) for group in arguments())
+    # a group's time is what is left when it is dispatched: not ahead of time, and one by one
+    options: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
+    options |= {"initializer": _watch_parent, "initargs": (os.getpid(),)}
+    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **options)
+    packed = _PackedExplainer.of(explainer)
+    yield from pool(joblib.delayed(_explain_packed)(packed, *group) for group in arguments())
 
 
 @dataclass(frozen=True)
-class _Sent:
-    """An explainer for other processes, each of which unpacks it once and keeps what it learns of the models.
+class _PackedExplainer:
+    """A pickled explainer with the id of its run; each worker unpacks it once and keeps what it learns of the models.
 
-    Parameters
-    ----------
-    run : str
-        Tells one run from another.
-    packed : array of bytes
-        The pickled explainer: joblib hands large arrays over once, and not with every group.
+    It is an array of bytes because joblib sends large arrays once, and not with every group.
     """
 
     run: str
     packed: Array
 
     @classmethod
-    def of(cls, explainer: Explainer) -> "_Sent":
+    def of(cls, explainer: Explainer) -> "_PackedExplainer":
         packed = pickle.dumps(joblib.wrap_non_picklable_objects(explainer, keep_wrapper=False))
         return cls(uuid.uuid4().hex, np.frombuffer(packed, dtype=np.uint8))
 
@@ -258,26 +245,23 @@ class _Sent:
         return found
 
 
-_unpacked: dict[str, Explainer] = {}  # in a process that works for another: the explainer of its run
+_unpacked: dict[str, Explainer] = {}  # in a worker process: the explainer of its run
 
 
-def _watch_sender(sender: int) -> None:
-    """See to it that this process, which works for another, does not outlive it."""
-    threading.Thread(target=_end_with, args=(sender,), daemon=True).start()
+def _watch_parent(parent: int) -> None:
+    """Start a thread that ends this worker process soon after its parent."""
+    threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
 
 
-def _end_with(sender: int) -> None:
-    """End this process soon after the one that it works for, whatever that died of: nobody wants its rows any more.
-
-    Finished rows are in the store, whole; a file that is being written is cleared by the next run.
-    """
-    while os.getppid() == sender:
-        time.sleep(_LOOK_EVERY)
+def _exit_after(parent: int) -> None:
+    """Exit when the parent process is gone: finished rows are in the store, unfinished files are cleared later."""
+    while os.getppid() == parent:
+        time.sleep(_POLL_INTERVAL)
     os._exit(1)
 
 
-def _explain_elsewhere(sent: _Sent, *group: Any) -> Done:
-    return _explain_group(sent.unpack(), *group)
+def _explain_packed(packed: _PackedExplainer, *group: Any) -> Done:
+    return _explain_group(packed.unpack(), *group)
 
 
 def _explain_group(
@@ -289,12 +273,13 @@ def _explain_group(
     limits: tuple[int | None, float | None],
     on_error: OnError,
 ) -> Done:
+    """Explain the rows of a group together, with merged model calls."""
     max_rows, seconds = limits
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
     try:
         predictors, target = explainer.prepare(target, timed)
         refits = explainer.prepare_refits(target, timed)
-    except BudgetSpentError as error:  # the time was up before these rows had their turn
+    except BudgetSpentError as error:  # time was up before these rows were started
         if on_error == "raise":
             raise
         return {place: failure_of(error, explainer.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
@@ -322,14 +307,15 @@ def _explain_group(
 
 
 def _name_row_in(error: Exception, label: Any) -> Exception:
-    """Return an error of the same kind that names its row."""
+    """Return an error of the same class that names its row."""
     try:
         return type(error)(f"row {show(label)}: {error}")
-    except Exception:  # a kind that takes more than a sentence
+    except Exception:  # a class that takes other arguments
         return RuntimeError(f"row {show(label)}: {type(error).__name__}: {error}")
 
 
 def _choose_group_size(explainer: Explainer, d: int) -> int:
-    asked: Any = getattr(explainer.sampler, "n_candidates", None)  # what somebody's own calls so may be no number
-    candidates = int(asked) if is_count(asked) else _USUAL_CANDIDATES
+    """Return the number of rows per group such that the candidates fit in memory."""
+    declared: Any = getattr(explainer.sampler, "n_candidates", None)  # may be anything in a user's own sampler
+    candidates = int(declared) if is_count(declared) else _USUAL_CANDIDATES
     return max(1, min(_ROWS_PER_GROUP, _MAX_GROUP_CELLS // (candidates * d)))

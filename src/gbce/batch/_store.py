@@ -1,4 +1,7 @@
-"""What options hold, as plain data to compare: values as they are, functions as what they return."""
+"""A folder of finished rows with a description of their run, by which a later run is recognised as the same.
+
+A run is described by plain data: values as they are, functions and models by what they return for a few rows.
+"""
 
 import contextlib
 import dataclasses
@@ -26,51 +29,43 @@ from gbce.targets import Loss
 
 __all__ = ["Probe", "Store", "content", "describe_run", "outputs_content", "rows_to_describe", "same_content"]
 
-# --- what options hold, as plain data to compare ---------------------------------------------------------------------
+_RUN = "run.json"
+_FORMAT = 4  # of the description of a run
+_DIGITS = 9  # of a number: the last bits of estimates from the data differ between processors
+_MAX_WRITTEN_OUT = 64  # numbers of an array; a longer one is kept as a digest. Chosen by hand, for readable files
+# Rows on which functions are called, all chosen by hand: enough to tell functions apart, few enough to cost little.
+_N_SPREAD = 512  # beside those of the data, for constraints
+_SPREAD = 2.0  # standard deviation of numbers in these around the data, in units of scale
+_N_DISTANCES_FROM = 3  # rows from which a distance is computed
+_TRIED_OUTPUTS = (-3.0, 3.0)  # range of outputs for a loss if no model was evaluated
+_OUTPUTS = "said"  # key of numbers that are compared up to rounding, as written in run files
+_ROLES = ((Constraint, "constraint"), (Computed, "computed"), (Loss, "loss"))  # of the functions of these classes
 
-_DIGITS = 9  # of a number: the last bits of what was read off the data differ from processor to processor
-_MAX_WRITTEN_OUT = 64  # numbers of an array; a longer one is kept as a digest. Chosen by hand, for readable notes
-# Rows on which functions are tried, all chosen by hand: enough to tell functions apart, few enough to cost little.
-_N_SPREAD = 512  # beside those of the data, for conditions
-_SPREAD = 2.0  # in units of scale: how far numbers in these lie from the data
-_N_DISTANCES_FROM = 3  # rows from which a distance is tried
-_TRIED_OUTPUTS = (-3.0, 3.0)  # between which a loss is tried if no model was asked
-_OUTPUTS = "said"  # key of numbers that are compared but for rounding; stores have it, so it stays
-_ROLES = ((Constraint, "constraint"), (Computed, "computed"), (Loss, "loss"))  # of what their functions are called with
+# --- options as plain data -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """What functions are tried on, by the name of the option that holds them.
-
-    Parameters
-    ----------
-    space : Space
-        How rows look to a function.
-    rows : array of shape (n, d)
-        Rows of the data, encoded.
-    outputs : array of shape (n,) or (n, c), optional
-        What the first model said about them.
-    """
+    """Arguments to call functions with: encoded rows ``(n, d)`` and outputs ``(n,)`` or ``(n, c)``."""
 
     space: Space
     rows: Array
     outputs: Array | None = None
 
     def call(self, name: str, function: Callable[..., Any]) -> Any:
-        """Return what a function returns, as numbers, or its name where it is not known how to call it."""
+        """Call a function by the name of its option and return the numbers, or a name if no call succeeds."""
         known = getattr(function, "__qualname__", type(function).__qualname__)
-        for attempt in self._attempts(name, function):
+        for attempt in self._list_attempts(name, function):
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")  # nothing a user should be warned of
+                    warnings.simplefilter("ignore")  # of no interest to the user
                     return outputs_content(attempt())
-            except Exception as error:  # not meant for such rows: then the error is all that is known of it
+            except Exception as error:  # not defined for such rows: the error identifies it
                 known = type(error).__name__
         return known
 
-    def _attempts(self, name: str, function: Callable[..., Any]) -> list[Callable[[], Any]]:
-        """Return ways to call a function, the most telling one first."""
+    def _list_attempts(self, name: str, function: Callable[..., Any]) -> list[Callable[[], Any]]:
+        """Return possible calls of a function, the most informative one first."""
         decode, rows = self.space.decode, self.rows
         outputs = np.linspace(*_TRIED_OUTPUTS, len(rows)) if self.outputs is None else self.outputs
         if name in ("constraint", "computed"):
@@ -82,9 +77,9 @@ class Probe:
         return [lambda: function(stream(0, JUDGING), len(rows))] if name == "noise" else []
 
     def _spread_rows(self) -> Array:
-        """Return rows of the data, and rows with each value from another of them, numbers farther out.
+        """Return rows of the data and rows of independently resampled values, with noise on numbers.
 
-        Conditions are told apart by where they fail, and most of them never fail on the data.
+        Constraints differ by where they fail, and most of them never fail on the data.
         """
         rng, shape = stream(0, JUDGING), (_N_SPREAD, self.rows.shape[1])
         mixed = np.take_along_axis(self.rows, rng.integers(len(self.rows), size=shape), axis=0)
@@ -97,9 +92,9 @@ class Probe:
 
 
 def content(thing: Any, probe: Probe, name: str = "", inside: tuple[int, ...] = ()) -> Any:
-    """Return what an option holds as JSON has it, the same in every process.
+    """Return the content of an option as JSON values that are the same in every process.
 
-    ``name`` is what the option is called, ``inside`` which objects it is a part of.
+    ``name`` is that of the option, ``inside`` has the ids of the objects it is a part of.
     """
     if thing is None or isinstance(thing, (bool, str)):
         return thing
@@ -108,32 +103,32 @@ def content(thing: Any, probe: Probe, name: str = "", inside: tuple[int, ...] = 
     if isinstance(thing, (float, np.floating)):
         return float(f"{thing:.{_DIGITS}g}")
     if isinstance(thing, (np.ndarray, pd.Series, pd.DataFrame, pd.Index)):
-        return _array_content(np.asarray(thing))
+        return _fingerprint_array(np.asarray(thing))
     if isinstance(thing, Mapping):
         return {str(key): content(value, probe, name, inside) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
         return [content(value, probe, name, inside) for value in thing]
     if isinstance(thing, (set, frozenset)):
         return sorted(repr(value) for value in thing)
-    options = _options(thing)
+    options = _list_options(thing)
     if options is None:
         return probe.call(name, thing) if callable(thing) else re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
     kind = type(thing).__name__
     if id(thing) in inside:  # it contains itself
         return kind
     held = {key: content(value, probe, _call_role(thing, key), (*inside, id(thing))) for key, value in options}
-    if callable(thing):  # an object that is called: what it returns may depend on more than its options
+    if callable(thing):  # its results may depend on more than its options
         held["returns"] = probe.call(name, thing)
     return {"type": kind, **held}
 
 
 def outputs_content(values: Any) -> dict[str, Any]:
-    """Return numbers from a function or a model as content that :func:`same_content` compares but for rounding."""
+    """Return numbers from a function or a model as content that :func:`same_content` compares up to rounding."""
     return {_OUTPUTS: np.asarray(values, dtype=float).ravel().tolist()}
 
 
 def same_content(before: Any, now: Any) -> bool:
-    """Whether two contents are the same; numbers that functions and models returned may differ by rounding."""
+    """Whether two contents are equal, up to rounding of numbers from functions and models."""
     if isinstance(before, dict) and isinstance(now, dict):
         if before.keys() != now.keys():
             return False
@@ -142,11 +137,11 @@ def same_content(before: Any, now: Any) -> bool:
         return all(same_content(before[key], now[key]) for key in now)
     if isinstance(before, list) and isinstance(now, list):
         return len(before) == len(now) and all(map(same_content, before, now))
-    return bool(before == now) or (before != before and now != now)  # not a number, twice
+    return bool(before == now) or (before != before and now != now)  # NaN in both
 
 
-def _options(thing: Any) -> Iterable[tuple[str, Any]] | None:
-    """Return the options of an object by name, none for a plain function and what has no options."""
+def _list_options(thing: Any) -> Iterable[tuple[str, Any]] | None:
+    """Return the options of an object by name; None for a plain function or an object without options."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         return [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
     if isinstance(thing, type) or hasattr(thing, "__code__") or not hasattr(thing, "__dict__"):
@@ -155,39 +150,28 @@ def _options(thing: Any) -> Iterable[tuple[str, Any]] | None:
 
 
 def _call_role(owner: Any, name: str) -> str:
-    """Return the role that tells how a function is called: a field called ``function`` is known by its owner."""
+    """Return the role that decides how a function is called: that of its owner, else the name of the option."""
     return next((role for kind, role in _ROLES if isinstance(owner, kind)), name)
 
 
-def _array_content(array: Array) -> Any:
+def _fingerprint_array(array: Array) -> Any:
+    """Return the shape with the values of a short array, or with a digest."""
     if array.dtype.kind not in "fiub":
         return hashlib.sha256(repr(array.tolist()).encode()).hexdigest()
     if array.size <= _MAX_WRITTEN_OUT:
         return [list(array.shape), [float(f"{value:.{_DIGITS}g}") for value in array.ravel().tolist()]]
-    # as single precision, for the last bits; without the sign of zero
+    # in single precision, to ignore the last bits; without the sign of zero
     return [list(array.shape), hashlib.sha256((array.astype("float32") + 0.0).tobytes()).hexdigest()]
 
 
 # --- a folder of finished rows ---------------------------------------------------------------------------------------
 
-_RUN = "run.json"
-_FORMAT = 4  # of its note; 4 since files of rows say which question they answer
-
 
 @dataclass(frozen=True)
 class Store:
-    """One file per explained row, and a note of the run they belong to.
+    """One file per explained row and a description of their run, whose digest ``question`` is in every file.
 
-    Parameters
-    ----------
-    folder : Path
-        Where they are.
-    seeds : list of int
-        Of the rows.
-    question : str
-        Digest of all that was asked, seed included, as the run was begun: every row's file has it.
-    pool : bool
-        Whether to keep every evaluated point of a row, or the draws alone.
+    ``pool`` keeps every evaluated point of a row instead of the draws alone.
     """
 
     folder: Path
@@ -199,25 +183,25 @@ class Store:
     def open(
         cls, folder: str | Path, run: dict[str, Any], seeds: list[int] | None, n: int, pool: bool = False
     ) -> "Store":
-        """Begin a store, or go on with one that holds the same run, with the seeds of ``n`` rows it began with."""
+        """Create a store, or continue one of the same run with the seeds of its ``n`` rows."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder, lambda name: re.fullmatch(r"run\.json|row-\d+\.gbce", name) is not None)
         note = folder / _RUN
-        strangers = [entry.name for entry in folder.iterdir() if not is_partial(entry.name)]
+        present = [entry.name for entry in folder.iterdir() if not is_partial(entry.name)]
         if not note.exists():
-            if strangers:
+            if present:
                 raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
             given = seed_numbers(None, n) if seeds is None else seeds
             begun = {**run, "seed": given[0] if len(set(given)) == 1 else given}
             begun["question"] = hashlib.sha256(json.dumps(begun, sort_keys=True).encode()).hexdigest()
-            # whoever else begins here at the same time is told, and reads the note of the one who was first
+            # of several processes that start at the same time, the first one writes the file and the others read it
             with contextlib.suppress(FileExistsError), whole_file(note, new=True) as file:
                 file.write(json.dumps(begun, indent=1).encode())
         before = _read_note(note)
         if before.get("format") != run["format"]:
             raise ValueError(
-                f"the store {folder} was begun by another version of gbce, which told runs apart otherwise. Use "
+                f"the store {folder} was written by another version of gbce, which described runs differently. Use "
                 "another folder."
             )
         kept = before["seed"]
@@ -227,8 +211,8 @@ class Store:
             differs.append("seed")
         if differs:
             raise ValueError(
-                f"the store {folder} holds another run: {', '.join(differs)} differ. Use another folder, or delete "
-                "this one."
+                f"folder {str(folder)!r} holds results for different {', '.join(differs)}. Use another folder, or "
+                "delete this one."
             )
         return store
 
@@ -241,23 +225,23 @@ class Store:
         return self.path(position).exists()
 
     def load(self, position: int, row: Array, seed: int) -> Explanation:
-        """Read a finished row, which must be the one ``(d,)`` at ``position``, explained with its seed."""
+        """Load a finished row, after checking that it is the ``row (d,)`` at ``position`` with its seed."""
         explanation, question = load_part(self.path(position))
         if explanation.seed != seed or not np.array_equal(explanation.x0, row, equal_nan=True):
-            wrong = f"holds another row, or another seed, than row {position} of this run has"
+            wrong = f"holds another row, or another seed, than row {position} of this run"
         elif question != self.question:
-            wrong = "answers another question than this run asks: it was written into another store"
+            wrong = "belongs to another run: it was written into another store"
         else:
             return explanation
-        raise ValueError(f"{self.path(position)} {wrong}. Delete it to have the row explained again.")
+        raise ValueError(f"{self.path(position)} {wrong}. Delete it to explain the row again.")
 
     def save(self, position: int, explanation: Explanation) -> None:
-        """Write a finished row, whole or not at all."""
+        """Write a finished row atomically."""
         save(explanation, self.path(position), pool=self.pool, run=self.question)
 
 
 def _read_note(note: Path) -> dict[str, Any]:
-    """Read the note of a run, or refuse one that is damaged, or no file."""
+    """Read the description of a run, or raise if it is damaged."""
     try:
         before = json.loads(note.read_text()) if note.is_file() else None
         seeds = before["seed"] if isinstance(before["seed"], list) else [before["seed"]]  # type: ignore[index]
@@ -269,7 +253,7 @@ def _read_note(note: Path) -> dict[str, Any]:
 
 
 def rows_to_describe(explainer: Explainer) -> int:
-    """Return how many model rows :func:`describe_run` takes."""
+    """Return the number of model rows that :func:`describe_run` takes."""
     asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
     return len(pick_rows(len(explainer.data))) * sum(asked)
 
@@ -284,10 +268,10 @@ def describe_run(
     max_model_rows: int | None,
     budget: Budget,
 ) -> dict[str, Any]:
-    """Return what tells one run from another, as JSON has it.
+    """Return a description of a run as JSON values.
 
-    Models and functions count by what they return for a few dozen rows of the data, so that one that was fitted again
-    is another; a model with an identity of its own, such as a remote one, is not asked.
+    Models and functions are identified by what they return for a few dozen rows of the data, so that a refitted model
+    is another one; a model with an identity of its own, such as a remote one, is not called.
     """
     rows = explainer.data[pick_rows(len(explainer.data))]
     models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
@@ -313,15 +297,15 @@ def describe_run(
 
 
 def _describe_sampler(sampler: Any, sums_if_few: bool) -> Any:
-    """Return a sampler's content; one that nobody chose gives way to exact sums where they apply."""
+    """Return a sampler's content, marked if it is the default, which exact sums replace where they apply."""
     return {"unless few cells": sampler} if sums_if_few else sampler
 
 
 def _describe_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
-    """Return what tells a model from others, and what it said about rows ``(n, d)`` if it was asked."""
+    """Return a description of a model, and its outputs for rows ``(n, d)`` if it was called."""
     known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None
-    (said,) = Panel((predictor,), budget, use_predict=True).ask(rows)
-    decided = np.zeros(0) if said.decided is None else said.decided
-    return known | {"outputs": outputs_content(said.values), "decided": outputs_content(decided)}, said.values
+    (outputs,) = Panel((predictor,), budget, use_predict=True).ask(rows)
+    decided = np.zeros(0) if outputs.decided is None else outputs.decided
+    return known | {"outputs": outputs_content(outputs.values), "decided": outputs_content(decided)}, outputs.values

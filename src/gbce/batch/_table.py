@@ -1,4 +1,4 @@
-"""Rows, answers and decisions of a table as its space encodes them: what pictures and pages draw."""
+"""The result for many rows: the tables of single explanations, stacked, and their rows as encoded by the space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,12 +31,24 @@ __all__ = [
     "stack_records",
 ]
 
-# --- rows, answers and decisions of a table as its space encodes them ------------------------------------------------
+_DIAGNOSTICS = (
+    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows",
+)  # fmt: skip
+_NAN = float("nan")
+_UNKNOWN = Share(_NAN, _NAN, _NAN, 0)
+_NO_ANSWER = {
+    "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
+    "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
+}  # fmt: skip
+_SENTENCES = ("sampling_note", "verdict")  # the second is an alias of the first
+_CHANGES = ["rule", "feature", "from", "to", "change"]
+
+# --- encoded rows ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRow:
-    """One row: itself ``(d,)``, the answer ``(d,)`` if there is one, and its decisions ``(k, d)``."""
+    """One row ``(d,)``, its answer ``(d,)`` if it has one, and its decisions ``(k, d)``."""
 
     space: Space
     x0: Array
@@ -47,7 +59,7 @@ class EncodedRow:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """The rows of a table, what they are advised, and which row each decision belongs to.
+    """The encoded rows of a table with their answers and decisions.
 
     Parameters
     ----------
@@ -56,15 +68,15 @@ class EncodedRows:
     x0 : ndarray of shape (n, d)
         The rows.
     answers : ndarray of shape (n, d)
-        The answers; a row without one has its own values.
+        The answers; the row itself where there is none.
     answered : ndarray of shape (n,)
         Whether a row has an answer.
     decisions : ndarray of shape (k, d)
         The decisions, in the order of ``table.pointwise``.
     place : ndarray of shape (k,)
-        The position of each decision's row: labels may occur twice.
+        The position of the row of each decision: labels may be duplicated.
     target : str
-        What was wanted, in words; empty where rows want different things.
+        The target in words; empty where rows have different ones.
     """
 
     space: Space
@@ -77,7 +89,7 @@ class EncodedRows:
 
 
 def stack_encoded(rows: Sequence[EncodedRow]) -> EncodedRows | None:
-    """Stack rows of one space; nothing if there are none."""
+    """Stack rows of one space; None if there are none."""
     if not rows:
         return None
     space, targets = rows[0].space, {row.target for row in rows if row.target}
@@ -95,23 +107,10 @@ def stack_encoded(rows: Sequence[EncodedRow]) -> EncodedRows | None:
 
 # --- the result for many rows ----------------------------------------------------------------------------------------
 
-_DIAGNOSTICS = (
-    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows",
-)  # fmt: skip
-_NAN = float("nan")
-_UNKNOWN = Share(_NAN, _NAN, _NAN, 0)
-_NO_ANSWER = {
-    "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
-    "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
-}  # fmt: skip
-_SENTENCES = ("sampling_note", "verdict")  # the second is the older name of the first, for a version
-
-_CHANGES = ["rule", "feature", "from", "to", "change"]
-
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What is kept of one explanation: its tables, without the draws."""
+    """The tables of one explanation, without its draws."""
 
     counterfactuals: pd.DataFrame
     pointwise: pd.DataFrame
@@ -125,7 +124,7 @@ class Record:
 
 
 def record_of(explanation: Explanation) -> Record:
-    """Read the tables off an explanation, so that its draws can be let go."""
+    """Extract the tables of an explanation, so that its draws can be freed."""
     numbers = explanation.diagnostics
     kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
         name: numbers[name] for name in (*_DIAGNOSTICS, *_SENTENCES)
@@ -151,7 +150,7 @@ def record_of(explanation: Explanation) -> Record:
 
 
 def _describe_answer(answer: Answer | None) -> dict[str, Any]:
-    """Return an answer as one line of a table; a row without one has an empty line."""
+    """Return an answer as one line of a table, an empty one if there is no answer."""
     if answer is None:
         return dict(_NO_ANSWER)
     held, refits = (share or _UNKNOWN for share in (answer.reliability, answer.survival))
@@ -171,7 +170,7 @@ def _describe_answer(answer: Answer | None) -> dict[str, Any]:
 
 
 def failure_of(error: Exception, space: Space, x0: Array, seed: int, n_calls: int, n_rows: int) -> Record:
-    """Return the record of a row ``(d,)`` that could not be explained: no decision, no figure, and why."""
+    """Return the record of a row ``(d,)`` that could not be explained: empty tables and the error."""
     unknown = dict.fromkeys(_DIAGNOSTICS, float("nan"))
     kept = (
         {"status": str(Status.FAILED), "sampling": ""}
@@ -206,21 +205,21 @@ class ExplanationTable:
     importance : DataFrame
         By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
-        By row: status, effective sample size, how far to trust the sampling as a word (``sampling``) and as a
-        sentence (``sampling_note``; ``verdict`` is its older name), notes, the seed that explains the row again on its
-        own, and the error of a row that could not be explained, whose status is "failed".
+        By row: status, effective sample size, quality of the sampling as a word (``sampling``) and as a sentence
+        (``sampling_note``; ``verdict`` is an alias), notes, the seed that reproduces the row on its own, and the error
+        of a row that could not be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
-        What it really cost: rows that were explained together share calls.
+        Total cost: rows that were explained together share calls.
     answers : DataFrame
-        By row the answer to hand over: ``kind``, what ``changes`` in words, how many columns, ``cost``, ``output``,
-        ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the whole ``sentence``. A row
-        that could not be explained has an empty line.
+        By row, the recommended answer: ``kind``, ``changes`` in words, number of changed columns, ``cost``,
+        ``output``, ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the full ``sentence``.
+        A row that could not be explained has an empty line.
     rules : tuple of str
-        Labels of the rules that were asked for.
+        Labels of the requested rules.
     moves : DataFrame
-        What :meth:`changes` returns.
+        The result of :meth:`changes`.
     encoded : EncodedRows, optional
-        Rows, answers and decisions as the space encodes them: what :attr:`rows` and :meth:`to_html` show.
+        Encoded rows, answers and decisions, for :attr:`rows` and :meth:`to_html`.
 
     Examples
     --------
@@ -271,32 +270,32 @@ class ExplanationTable:
         return [f"{n:,} {word}" for word, n in words.value_counts().items()]
 
     def changes(self) -> pd.DataFrame:
-        """Only what changes, tidy: one line per row, rule and changed feature, with ``from``, ``to`` and ``change``.
+        """Return the changes in tidy form: one line per row, rule and feature, with ``from``, ``to``, ``change``.
 
-        The columns after ``row`` are those of :meth:`gbce.Explanation.changes`. A decision that changes nothing, and a
-        row that could not be explained, have no line.
+        The columns after ``row`` are those of :meth:`gbce.Explanation.changes`. A decision without changes and a row
+        that could not be explained have no line.
         """
         return self.moves.copy()
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The rows that were asked about, in the user's columns and dtypes, those that failed included."""
+        """The rows to explain, in the user's columns and dtypes, failed ones included."""
         known = self.require_encoded("rows")
         return known.space.frame(known.x0).set_axis(self.diagnostics.index)
 
     def require_encoded(self, what: str) -> EncodedRows:
-        """Return the rows as they are encoded, or say why ``what`` cannot be had."""
+        """Return the encoded rows, or raise an error that names ``what`` needs them."""
         if self.encoded is None:
-            raise ValueError(f"{what} needs the rows themselves, which this table does not have: run explain_many")
+            raise ValueError(f"{what} needs the rows, which this table does not have: run explain_many")
         return self.encoded
 
     @property
     def errors(self) -> pd.Series:
-        """Why rows could not be explained, by row; empty if all were."""
+        """Errors of the rows that could not be explained; empty if there are none."""
         return self.diagnostics.loc[self.diagnostics["status"] == Status.FAILED, "error"]
 
     def error_sentence(self) -> str:
-        """Return how many rows could not be explained and why the first one could not."""
+        """Return the number of rows that could not be explained, and the error of the first."""
         label, error = next(self.errors.items())
         return f"{len(self.errors)} of {len(self)} rows could not be explained, first row {show(label)}: {error}"
 
@@ -314,7 +313,7 @@ class ExplanationTable:
         Returns
         -------
         dict
-            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+            Strings, finite numbers, booleans, ``None`` (missing or not finite), lists and mappings of them.
         """
         return {
             "rules": list(self.rules),
@@ -330,29 +329,29 @@ class ExplanationTable:
         }
 
     def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write it to ``path``, whole or not at all, and return the path."""
+        """Return :meth:`to_dict` as strict JSON, or write it to ``path`` atomically and return the path."""
         return to_json(self.to_dict(), path)
 
     @property
     def plot(self) -> "TablePlots":
-        """Pictures: ``table.plot.changes()``, ``table.plot.costs(groups)``."""
-        from gbce.plots import TablePlots  # an outer room, imported when asked for
+        """Plots: ``table.plot.changes()``, ``table.plot.costs(groups)``."""
+        from gbce.plots import TablePlots  # imports this package, hence not at the top
 
         return TablePlots(self)
 
     def to_html(self, path: str | Path | None = None, *, groups: Any = None) -> str | Path:
-        """Return all rows as one page to explore, or write it to ``path``, whole or not at all, and return the path.
+        """Return an interactive HTML page of all rows, or write it to ``path`` atomically and return the path.
 
-        The file needs no server and no network: it opens in any browser, filters and sorts rows by any column, draws
-        what changes how often and how far, compares groups, and shows each row's answer, decisions and figures.
+        The file needs no server and no network: in any browser it filters and sorts rows by any column, plots how often
+        and how far columns change, compares groups, and shows the answer, decisions and figures of each row.
 
         Parameters
         ----------
         path : str or Path, optional
-            The file, such as ``"rows.html"``; the page is returned as a text when left out.
+            The file, such as ``"rows.html"``; by default the page is returned as a string.
         groups : str, sequence, Series or mapping, optional
-            Groups of rows to compare first: the name of a column, or the group of each row, in order or by the row's
-            label. Columns with two to eight values are compared in any case.
+            Groups of rows to compare first: the name of a column, or the group of each row, in order or by row label.
+            Columns with two to eight values are compared in any case.
 
         Examples
         --------
@@ -369,7 +368,7 @@ class ExplanationTable:
         return page if path is None else write_page(page, path)
 
     def summary(self) -> str:
-        """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
+        """Return a readable summary: numbers of rows by status, sampling quality, and the rules compared."""
         status = ", ".join(self._count_words(self.diagnostics["status"]))
         sampled = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
         trust = ", ".join(self._count_words(sampled))
@@ -390,7 +389,7 @@ class ExplanationTable:
         return "\n".join(text)
 
     def _compare_rules(self) -> pd.DataFrame:
-        """Return the rules' figures as texts, mean and standard deviation over rows."""
+        """Return the figures of each rule as strings, mean and standard deviation over rows."""
         shown = self.by_rule()
         table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
         for name in ("loss", "distance", "changed", *unknown_figures()):
@@ -421,14 +420,14 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
 
 def _stack(frames: Sequence[pd.DataFrame], keys: pd.Index, inner: str) -> pd.DataFrame:
     lengths = [len(frame) for frame in frames]
-    # a frame without a line has nothing to say on columns and dtypes, unless there is no other
+    # an empty frame must not decide columns and dtypes, unless there is no other
     whole = pd.concat([frame for frame in frames if len(frame)] or list(frames[:1]), ignore_index=False)
     outer = keys.take(np.repeat(np.arange(len(frames)), lengths))
     return whole.set_axis(pd.MultiIndex.from_arrays([outer, whole.index], names=["row", inner]), axis=0)
 
 
 def _stack_changes(frames: Sequence[pd.DataFrame], keys: pd.Index) -> pd.DataFrame:
-    """Return what changes in all rows, with the row's label as the first column."""
+    """Concatenate the change tables of all rows, with the row label first."""
     outer = keys.take(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
     whole = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame(columns=_CHANGES)], ignore_index=True)
     whole.insert(0, "row", outer)

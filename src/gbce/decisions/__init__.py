@@ -1,4 +1,4 @@
-"""Decision rules: frozen objects that turn draws into one point, or a set of them; and how rules are applied."""
+"""Decision rules: frozen objects that choose one point, or several, from the draws; and how rules are applied."""
 
 from gbce.base import Choice, ModelNeededError, Rule
 from gbce.decisions._apply import (

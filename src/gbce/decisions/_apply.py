@@ -1,4 +1,4 @@
-"""From rules to decisions: rules are checked and applied, every chosen point gets its figures, within the budget."""
+"""Turn rules into decisions: check and apply rules, evaluate the chosen points, and compute their figures."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,17 +25,21 @@ __all__ = [
     "apply_rule",
     "apply_rules",
     "confirm_point",
-    "decisions_without_noise",
     "evaluate_choices",
     "evaluate_points",
-    "named_rule",
     "require_rule",
     "require_rules",
-    "stack_choices",
     "stack_points",
 ]
 
-# --- one chosen point with its figures -------------------------------------------------------------------------------
+_ROOM = __name__.rpartition(".")[0]
+# Relative to the largest output: how much predictions of a row alone and in a batch may differ without a note. Chosen
+# by hand: single-precision rounding through hundreds of layers stays far below.
+_ROUNDING = 1e-3
+_ROWS_OF_RULE = 60_000  # more points than any rule of the package evaluates with its default options
+_UNCONFIRMED = "The budget did not allow predicting each decision by itself; they were predicted together."
+
+# --- decisions -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +49,7 @@ class Decision:
     Parameters
     ----------
     label : str
-        Its name in tables: that of the rule that chose it, numbered if it chose several.
+        Its name in tables: that of the rule, numbered if the rule chose several points.
     x : array of shape (d,)
         Encoded.
     outputs, loss, reached : array of shape (K,)
@@ -53,14 +57,14 @@ class Decision:
     cost : float
         The prior's distance d(row, x).
     figures, errors : mapping
-        Robustness (Rb), plausibility (Plu) and whatever else is in :mod:`gbce.metrics`, by name, and the Monte Carlo
+        Robustness (Rb), plausibility (Plu) and the other figures of :mod:`gbce.metrics`, by name, and the Monte Carlo
         errors of those that have one.
     rule : Rule, optional
-        What chose it; ``None`` for a row that a user proposed.
+        The rule that chose it; ``None`` for a row that a user proposed.
     beside : bool
-        Whether it only stands beside the rule's answer, such as the best point with another number of changes.
+        Whether it only accompanies the rule's choice, such as the best point with another number of changes.
     proof : Proof, optional
-        What is proved about it, such as that nothing cheaper reaches the target.
+        A proof about it, such as that nothing cheaper reaches the target.
     """
 
     label: str
@@ -78,7 +82,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Chosen points ``(k, d)`` before they have figures: their labels, rules, which stand beside an answer, proofs."""
+    """Chosen points ``(k, d)`` before they have figures: labels, rules, whether they accompany a choice, proofs."""
 
     x: Array
     labels: tuple[str, ...]
@@ -91,14 +95,14 @@ class Candidates:
 
     @property
     def on_path(self) -> list[bool]:
-        """Which are on a path over the number of changes, beside its answer."""
+        """Which points are on a path over the number of changes, besides the chosen one."""
         return [
             beside and rule is not None and rule.has_path for beside, rule in zip(self.beside, self.rules, strict=True)
         ]
 
 
 def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that tables show: all but those on a path over the number of changes, beside its answer."""
+    """Return the decisions that tables show: all but the points of a path that accompany a choice."""
     return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
 
 
@@ -108,7 +112,7 @@ def stack_points(decisions: Sequence[Decision], d: int) -> Array:
 
 
 def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
-    """Return the points of all rules one after the other."""
+    """Stack the points of all rules."""
     x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
     labels = [label for rule, choice in choices for label in choice.labels(rule.label)]
     rules = [rule for rule, choice in choices for _ in choice.x]
@@ -118,7 +122,7 @@ def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
 
 
 def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:
-    """Return a rule's decisions for evaluated points; figures that would take the model are left NaN."""
+    """Return the decisions of a rule for evaluated points, with NaN for figures that need the model."""
     return [
         Decision(
             label,
@@ -134,35 +138,18 @@ def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[
     ]
 
 
-# --- built-in rules by their names, as text --------------------------------------------------------------------------
-
-_ROOM = __name__.rpartition(".")[0]
+# --- rules by name ---------------------------------------------------------------------------------------------------
 
 
 def named_rule(name: str) -> Rule:
-    """Return the built-in rule of this name with its usual options.
+    """Return the built-in rule of this name with default options.
 
-    Parameters
-    ----------
-    name : str
-        That of a class of this room, such as ``"MAP"``.
+    Raises ``ValueError`` if there is no such rule, or it has options without defaults.
 
-    Returns
-    -------
-    Rule
-        An object of that class.
-
-    Raises
-    ------
-    ValueError
-        If there is no such rule, or none without options.
-
-    Examples
-    --------
     >>> named_rule("Mean")
     Mean()
     """
-    known = _built_in(Rule)
+    known = _find_built_in(Rule)
     if name not in known:
         lowered = {one.lower(): one for one in known}
         near = difflib.get_close_matches(name.lower(), list(lowered), n=1)
@@ -171,38 +158,34 @@ def named_rule(name: str) -> Rule:
             f"there is no rule {name!r}; rules by name are {', '.join(sorted(known))}, and one with options is an "
             f"object such as gbce.CVaR(0.8).{hint}"
         )
-    needed = _options_without_default(known[name])
+    needed = _required_options(known[name])
     if needed:
         options = ", ".join(f"{option}=..." for option in needed)
         raise ValueError(f"the rule {name!r} needs options: write gbce.{name}({options})")
     return known[name]()
 
 
-def _built_in(base: type[Any]) -> dict[str, type[Rule]]:
-    """Return the classes of this room that inherit from ``base``, by name; somebody's own are not among them."""
+def _find_built_in(base: type[Any]) -> dict[str, type[Rule]]:
+    """Return the subclasses of ``base`` defined in this package, by name."""
     found: dict[str, type[Rule]] = {}
     for kind in base.__subclasses__():
         if kind.__module__.startswith(f"{_ROOM}.") and not kind.__name__.startswith("_"):
             found[kind.__name__] = kind
-        found |= _built_in(kind)
+        found |= _find_built_in(kind)
     return found
 
 
-def _options_without_default(kind: Any) -> list[str]:
+def _required_options(kind: Any) -> list[str]:
+    """Return the names of options without a default."""
     missing = [f for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING]
     return [f.name for f in missing]
 
 
-# --- from rules to decisions -----------------------------------------------------------------------------------------
-
-# Of the largest output: what a model says of a row alone and among others may differ by so much without a word. By
-# hand: rounding in single precision, through hundreds of layers, stays far below.
-_ROUNDING = 1e-3
-_ROWS_OF_RULE = 60_000  # points: more than any rule of the package asks about with its own numbers
+# --- applying rules --------------------------------------------------------------------------------------------------
 
 
 def require_rule(rule: Any) -> Rule:
-    """Return ``rule`` if it is one, the built-in one if it is a name, or say what was expected."""
+    """Return ``rule`` if it is one, or the built-in rule of that name; refuse anything else."""
     if isinstance(rule, str):
         return named_rule(rule)
     if not isinstance(rule, Rule):
@@ -211,10 +194,7 @@ def require_rule(rule: Any) -> Rule:
 
 
 def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
-    """Return one rule or several as a tuple, names among them or not.
-
-    What is no rule, is listed twice or does not fit the space is refused.
-    """
+    """Return one or several rules or names as a tuple; refuse duplicates and rules that do not fit the space."""
     listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
     listed = tuple(require_rule(rule) for rule in listed)
     labels = [rule.label for rule in listed]
@@ -235,7 +215,7 @@ def apply_rule(
     refits: GibbsPosterior | None = None,
     earlier: Sequence[tuple[Rule, Choice]] = (),
 ) -> Choice:
-    """Let one rule choose; the models are asked only if the posterior is at hand."""
+    """Let one rule choose; models are called only if a posterior is given."""
     rule.check_target(query.target)
     choice = rule.choose(
         Scene(query, draws, stream(query.seed, DECIDING, query.key), posterior, refits, tuple(earlier))
@@ -244,22 +224,22 @@ def apply_rule(
         raise TypeError(f"{rule.label}: choose must return a Choice, not {choice!r:.80}")
     if choice.x.shape[1] != len(query.space):
         k, d = choice.x.shape
-        raise ValueError(f"{rule.label} chose {k} points of {d} features, where the space has {len(query.space)}")
+        raise ValueError(f"{rule.label} chose {k} points of {d} features, but the space has {len(query.space)}")
     return choice
 
 
 def apply_rules(
     query: Query, draws: Draws, posterior: GibbsPosterior, *, further: int = 0
 ) -> tuple[list[tuple[Rule, Choice]], list[str]]:
-    """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so.
+    """Apply the rules of a query; return the choices and notes. Rules that exceed the budget are left out with a note.
 
-    Those that do not look at what others chose ask the models together. What is left of a scarce budget is shared out
-    evenly between the rules still to come, so many ``further`` ones that are applied later, and the figures in the end.
+    Rules that do not read earlier choices share model calls. A scarce budget is split evenly between the remaining
+    rules, ``further`` ones that are applied later, and the figures.
     """
     rules, n = query.rules, len(query.rules)
-    made: dict[int, Choice | None] = {}  # by the places of the rules
+    made: dict[int, Choice | None] = {}  # by position of the rule
 
-    def task_of(place: int) -> Callable[[GibbsPosterior], Choice | None]:
+    def make_task(place: int) -> Callable[[GibbsPosterior], Choice | None]:
         earlier = [(rules[i], choice) for i, choice in sorted(made.items()) if i < place and choice is not None]
 
         def choose(part: GibbsPosterior) -> Choice | None:
@@ -273,10 +253,10 @@ def apply_rules(
     alone = [i for i in range(n) if not rules[i].reads_earlier]
     for some in (alone, *([i] for i in range(n) if rules[i].reads_earlier)):
         later = n - len(made) - len(some) + further + 1
-        made |= zip(some, run_together(posterior, [*map(task_of, some)], _ROWS_OF_RULE, later=later), strict=True)
+        made |= zip(some, run_together(posterior, [*map(make_task, some)], _ROWS_OF_RULE, later=later), strict=True)
     found = [(rules[i], choice) for i, choice in sorted(made.items()) if choice is not None]
     left_out = [
-        f"{rule.label} was left out: the budget does not allow what it would ask the model."
+        f"{rule.label} was left out: the budget does not allow the model calls it needs."
         for i, rule in enumerate(rules)
         if made[i] is None
     ]
@@ -284,7 +264,7 @@ def apply_rules(
 
 
 def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[str]]:
-    """Apply the rules that need no model to points that were evaluated before; the labels of the others follow."""
+    """Apply the rules that need no model; return their decisions and the labels of the other rules."""
     decisions: list[Decision] = []
     undecided: list[str] = []
     for rule in query.rules:
@@ -297,7 +277,7 @@ def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[
 
 
 class Judgement(NamedTuple):
-    """Decisions, notes about them, and whether verdicts, and outputs by more than rounding, depend on the batch."""
+    """Decisions with notes; whether verdicts depend on the batch, and outputs by more than rounding (``apart``)."""
 
     decisions: tuple[Decision, ...]
     notes: list[str]
@@ -308,47 +288,50 @@ class Judgement(NamedTuple):
 def evaluate_choices(
     query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
 ) -> Judgement:
-    """Return all chosen points with their figures: two model calls for all of them together, and one for each alone.
+    """Evaluate all chosen points and compute their figures: two joint model calls, and one for each point alone.
 
-    What is reported of a point is what the first model says of it alone, as a user will ask. Robustness stays open
-    where the budget does not allow it; without a row left for the points themselves there is no decision.
+    Decisions report the first model's prediction of each point alone, as a user would get it. Robustness stays NaN if
+    the budget does not allow it; without budget for the points themselves there are no decisions.
     """
     candidates = stack_choices(choices, len(query.space))
     try:
-        said = _confirm(posterior, candidates, _predict_choices(posterior, candidates.x)) if len(candidates) else None
+        confirmed = (
+            _confirm(posterior, candidates, _predict_choices(posterior, candidates.x)) if len(candidates) else None
+        )
     except BudgetSpentError:
-        said = None
-    if said is None:
+        confirmed = None
+    if confirmed is None:
         return Judgement((), [])
-    decisions = _judge(query, posterior, candidates, neighbours, said.said)
-    return Judgement(decisions, said.notes, said.depends, said.apart)
+    decisions = _build_decisions(query, posterior, candidates, neighbours, confirmed.evaluated)
+    return Judgement(decisions, confirmed.notes, confirmed.depends, confirmed.apart)
 
 
 def evaluate_points(
     query: Query, posterior: GibbsPosterior, labels: Sequence[str], x: Array, neighbours: Neighbours
 ) -> tuple[Decision, ...]:
-    """Figures of points ``(k, d)`` that no rule chose, under labels that need not differ; the budget may refuse."""
+    """Evaluate points ``(k, d)`` that no rule chose and compute their figures; may exceed the budget."""
     k = len(labels)
     candidates = Candidates(x, tuple(labels), (None,) * k, (False,) * k, (None,) * k)
-    return _judge(query, posterior, candidates, neighbours, _predict_choices(posterior, x))
+    return _build_decisions(query, posterior, candidates, neighbours, _predict_choices(posterior, x))
 
 
 def confirm_point(posterior: GibbsPosterior, decision: Decision) -> Decision:
-    """Return a decision with what the first model says of its point alone; the budget may refuse."""
-    said = Evaluated(*(values[None, :].copy() for values in (decision.outputs, decision.loss, decision.reached)))
-    if not _ask_alone(posterior, decision.x[None, :], [0], said):
+    """Return a decision with the first model's prediction of its point alone; may exceed the budget."""
+    evaluated = Evaluated(*(values[None, :].copy() for values in (decision.outputs, decision.loss, decision.reached)))
+    if not _evaluate_alone(posterior, decision.x[None, :], [0], evaluated):
         raise BudgetSpentError("the time is over: the answer cannot be confirmed")
-    return replace(decision, outputs=said.outputs[0], loss=said.loss[0], reached=said.reached[0])
+    return replace(decision, outputs=evaluated.outputs[0], loss=evaluated.loss[0], reached=evaluated.reached[0])
 
 
-def _judge(
-    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours, said: Evaluated
+def _build_decisions(
+    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours, evaluated: Evaluated
 ) -> tuple[Decision, ...]:
+    """Compute figures and costs of evaluated candidates and assemble the decisions."""
     x = candidates.x
-    outputs, loss, reached = said
-    judged = _answers(candidates)
+    outputs, loss, reached = evaluated
+    judged = _select_answers(candidates)
     found, cost = evaluate_figures(query, posterior, x[judged], neighbours), posterior.prior.cost(x)
-    figures, errors = _spread(found.values, judged), _spread(found.errors, judged)
+    figures, errors = _unstack_figures(found.values, judged), _unstack_figures(found.errors, judged)
     return tuple(
         Decision(
             label=candidates.labels[i],
@@ -367,78 +350,78 @@ def _judge(
     )
 
 
-def _spread(found: Mapping[str, Array], where: Sequence[int]) -> dict[int, dict[str, float]]:
+def _unstack_figures(found: Mapping[str, Array], where: Sequence[int]) -> dict[int, dict[str, float]]:
     """Return figures ``(k,)`` by name as one mapping for each of the ``k`` positions."""
     return {i: {name: float(values[n]) for name, values in found.items()} for n, i in enumerate(where)}
 
 
-def _answers(candidates: Candidates) -> list[int]:
-    """Return the positions of what is judged: what is on a path beside an answer has no further figures."""
+def _select_answers(candidates: Candidates) -> list[int]:
+    """Return the positions of candidates that get figures: all but those on a path."""
     return [i for i, on_path in enumerate(candidates.on_path) if not on_path] or list(range(len(candidates)))
 
 
 class _Confirmed(NamedTuple):
-    said: Evaluated
+    """Evaluated candidates, notes, and the flags of :class:`Judgement`."""
+
+    evaluated: Evaluated
     notes: list[str]
     depends: bool = False
     apart: bool = False
 
 
 def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evaluated) -> _Confirmed:
-    """Put what the first model says of points alone in the place of what it said of all of them ``together``.
+    """Replace joint predictions of the first model (``together``) by predictions of each point alone.
 
-    Points on a path are asked alone only where that makes a difference. A model whose calls are paid for is believed.
+    Points on a path are predicted alone only if that makes a difference for others. A model with a cost per call is not
+    called again.
     """
     if not posterior.predictors[0].by_row:
         return _Confirmed(together, [])
-    answers = _answers(candidates)
+    answers = _select_answers(candidates)
     on_path = sorted(set(range(len(candidates))) - set(answers))
-    said = Evaluated(*(array.copy() for array in together))
-    notes = [] if _ask_alone(posterior, candidates.x, answers, said) else [_UNCONFIRMED]
+    evaluated = Evaluated(*(array.copy() for array in together))
+    notes = [] if _evaluate_alone(posterior, candidates.x, answers, evaluated) else [_UNCONFIRMED]
     room = _ROUNDING * np.abs(together.outputs[:, 0]).max()
-    apart = not np.allclose(said.outputs[:, 0], together.outputs[:, 0], rtol=0, atol=room, equal_nan=True)
-    differ = said.reached[:, 0] != together.reached[:, 0]
+    apart = not np.allclose(evaluated.outputs[:, 0], together.outputs[:, 0], rtol=0, atol=room, equal_nan=True)
+    differ = evaluated.reached[:, 0] != together.reached[:, 0]
     if not apart and not differ.any():
-        return _Confirmed(said, notes)
-    if on_path and not _ask_alone(posterior, candidates.x, on_path, said):
-        said.reached[on_path, 0] = False  # what is not known is not claimed
+        return _Confirmed(evaluated, notes)
+    if on_path and not _evaluate_alone(posterior, candidates.x, on_path, evaluated):
+        evaluated.reached[on_path, 0] = False  # unconfirmed
     labels = [candidates.labels[i] for i in np.flatnonzero(differ & together.reached[:, 0])]
-    which = f": {', '.join(labels)} would reach the target among others only" if labels else ""
-    others = "draws and figures are from batches, and are not to be trusted" if apart else "the rest is rounding"
+    which = f": {', '.join(labels)} would reach the target only in a batch" if labels else ""
+    others = "draws and figures come from batches, and are not to be trusted" if apart else "the rest is rounding"
     notes.append(
-        f"The outputs of {posterior.predictors[0].name} depend on the batch, on which rows it is asked about "
-        f"together{which}. Decisions and the answer are what it says of each row alone; {others}."
+        f"The outputs of {posterior.predictors[0].name} depend on the batch, the rows that are predicted "
+        f"together{which}. Decisions and the answer use predictions of each row alone; {others}."
     )
-    return _Confirmed(said, notes, depends=True, apart=apart)
+    return _Confirmed(evaluated, notes, depends=True, apart=apart)
 
 
-_UNCONFIRMED = "The budget did not allow to ask the model about every decision by itself; they were asked together."
+def _evaluate_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], evaluated: Evaluated) -> bool:
+    """Write the first model's predictions of points ``which`` alone into ``evaluated``; whether all were made.
 
-
-def _ask_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], said: Evaluated) -> bool:
-    """Write what the first model says of some of ``x`` ``(k, d)`` alone into ``said``; whether it was asked about all.
-
-    It is asked once about points that are equal.
+    Equal points are predicted once.
     """
     places: dict[bytes, list[int]] = {}
     for i in which:
         places.setdefault(x[i].tobytes(), []).append(i)
     try:
-        alone = _untimed(posterior).ask_alone(x[[twins[0] for twins in places.values()]])
+        alone = _without_deadline(posterior).ask_alone(x[[twins[0] for twins in places.values()]])
     except BudgetSpentError:
         return False
     own = posterior.read(alone) if alone else Evaluated(*np.empty((3, 0, 1)))
     for n, twins in zip(range(len(own.loss)), places.values(), strict=False):
-        for array, new in zip(said, own, strict=True):
+        for array, new in zip(evaluated, own, strict=True):
             array[twins, 0] = new[n, 0]
     return len(own.loss) == len(places)
 
 
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
-    """Return what the models say about chosen points together."""
-    return _untimed(posterior).evaluate(x, use_predict=True)
+    """Evaluate chosen points together by the models' own ``predict``."""
+    return _without_deadline(posterior).evaluate(x, use_predict=True)
 
 
-def _untimed(posterior: GibbsPosterior) -> GibbsPosterior:
-    """Return the posterior without its deadline: few rows, the answer itself."""
+def _without_deadline(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the posterior without its deadline: the answer itself takes few rows."""
     return replace(posterior, budget=posterior.budget.without_deadline())

@@ -1,4 +1,4 @@
-"""The nearest point that keeps its promise under execution noise."""
+"""Choose the nearest point that reaches the target with a given probability under execution noise."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -18,47 +18,45 @@ from gbce.space import Space
 
 __all__ = ["ChanceConstrained"]
 
-_ROUNDS_NEARER = 4  # of the search towards the row, by hand
+_ROUNDS_NEARER = 4  # of the search towards the row; chosen by hand
 
 
 @dataclass(frozen=True)
 class ChanceConstrained(Rule):
     """The nearest point that reaches the target and still does so with the given probability under noise.
 
-    Candidates are draws that reach the target as they are, by the first model's own decision. They are gone through
-    from the nearest outwards. One that looks promising under a few perturbations and under many is tested under fresh
-    ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
-    success must be the given probability or more. From the first draw that holds, the search goes on towards the row.
+    Candidates are draws that reach the target by the first model's own decision, tested from the nearest outwards. One
+    that is promising under a few perturbations and under many is tested under fresh ones, because the best of several
+    noisy estimates is biased upwards: the lower confidence bound of its success probability must be at least the given
+    one. From the first draw that holds, the search continues towards the row.
 
     Parameters
     ----------
     probability : float
-        Of reaching the target under noise.
+        Required probability of reaching the target under noise.
     noise : number, sequence, mapping or function, optional
         Execution noise, as in :class:`CVaR`.
     n_perturb : int
-        Perturbed copies of each candidate for a first look.
+        Perturbed copies of each candidate for screening.
     n_confirm : int
         Further copies of each promising one; each trial draws four times as many fresh ones.
     max_candidates : int
-        Distinct draws that are tried, picked at random.
+        Largest number of distinct draws that are tried, picked at random.
     across : {"first", "models"}
-        Whose verdicts count: the first model's; or those of all models on every copy, each with its weight.
+        Whether only the first model counts, or all models on every copy, weighted.
     confidence : float
-        That the chosen point keeps the promise, over all trials together.
+        Confidence that the chosen point keeps the promise, over all trials together.
     refine : bool
-        Whether to draw changes back towards the row as long as the promise holds, for a few thousand model rows.
-        Otherwise the answer is a draw.
+        Whether to shrink changes towards the row as long as the promise holds, for a few thousand model rows.
+        Otherwise the choice is a draw.
 
-    Notes
-    -----
-    If no candidate holds, the one that succeeds most often is chosen, and a note says so and how often it succeeds
-    under noise that had no part in choosing it. Where no draw reaches the target as it is, other points that do are the
-    candidates: evaluated ones, decisions of rules before this one, training rows that the row can become. Where there
-    are none of these either, all draws are, and the note says that, too.
+    Notes ----- If no candidate holds, the one with the highest success rate is chosen, and a note says so and gives its
+    success rate under fresh noise. If no draw reaches the target without noise, other points that do are the
+    candidates: evaluated points, decisions of earlier rules, admissible training rows. If there are none, all draws are
+    candidates, and the note says that, too.
 
-    A probability of 1, or one so near to it that not even all copies of a trial could show it, is taken to hold if all
-    of them succeed, and a note says what that shows.
+    A probability of 1, or one so close to 1 that a trial cannot show it, is taken to hold if all copies succeed, and a
+    note says what that shows.
 
     Examples
     --------
@@ -92,10 +90,10 @@ class ChanceConstrained(Rule):
         require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the nearest candidate that holds, or a point on its way to the row."""
+        """Choose the nearest candidate that holds, or a point between it and the row."""
         posterior = scene.model(self)
         where, weight, reaching = _find_candidates(scene)
-        # each is looked at once; as much again is left for confirming
+        # one screening each; as much again is left for confirmation
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
         candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
@@ -108,11 +106,11 @@ class ChanceConstrained(Rule):
     def _choose_among(
         self, scene: Scene, noisy: UnderNoise, x: Array, drawn: Array | None = None, *, reaching: bool = True
     ) -> Choice:
-        """Choose among points ``(k, d)``, the nearest first; ``drawn`` ``(k,)`` are their places in the pool."""
+        """Choose among points ``(k, d)``, the nearest first; ``drawn`` ``(k,)`` are their positions in the pool."""
         promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
         search = PromiseSearch(noisy, promise, x, scene.distance)
         if not reaching:
-            search.glance_at_all()
+            search.screen_all()
 
         def take(i: int, note: str) -> Choice:
             return Choice(x[[i]], note=note) if drawn is None else scene.pick(drawn[[i]], note)
@@ -120,28 +118,28 @@ class ChanceConstrained(Rule):
         try:
             held = search.find_holding() if reaching else None
             if held is not None:
-                nearer = search.draw_nearer(search.x[held], _ROUNDS_NEARER) if self.refine else None
-                note = self._proof_note(search.trials.enough)
+                nearer = search.shrink_changes(search.x[held], _ROUNDS_NEARER) if self.refine else None
+                note = self._describe_bound(search.trials.enough)
                 return take(held, note) if nearer is None else Choice(nearer[None, :], note=note)
-            winner, accepted = search.looks.find_fallback(reaching)
+            winner, accepted = search.screening.find_fallback(reaching)
             fresh, _ = fresh_success(noisy, search.x[winner], promise.trial_copies)
         except BudgetSpentError:
-            if drawn is None or not search.looks.share.max() > 0:  # a point beside the pool would take another row
+            if drawn is None or not search.screening.share.max() > 0:  # a point outside the pool would need another row
                 raise
-            winner = int(search.looks.share.argmax())
-            return take(winner, self._spent_note(float(search.looks.share[winner])))
+            winner = int(search.screening.share.argmax())
+            return take(winner, self._describe_spent(float(search.screening.share[winner])))
         what = "draws" if drawn is not None else "known points"
-        return take(winner, self._shortfall_note(len(x), what, accepted, fresh))
+        return take(winner, self._describe_shortfall(len(x), what, accepted, fresh))
 
-    def _spent_note(self, share: float) -> str:
-        """Say that the budget ended before a candidate could be tested."""
+    def _describe_spent(self, share: float) -> str:
+        """Return a note that the budget ended before a candidate was tested."""
         return (
-            f"{self.label}: the budget ended before a draw could be shown to keep the promise; the one that succeeded "
-            f"most often so far was taken, with a share of {share:.2f}, which is too good because it was chosen by it."
+            f"{self.label}: the budget ended before a draw was shown to hold; the one with the highest success rate so "
+            f"far was taken, {share:.2f}, an estimate that is biased upwards by this selection."
         )
 
-    def _proof_note(self, shown: float) -> str:
-        """Say so where a trial without a failure shows less than what is promised."""
+    def _describe_bound(self, shown: float) -> str:
+        """Return a note if a trial without a failure shows less than the required probability."""
         if shown >= self.probability:
             return ""
         return (
@@ -149,8 +147,8 @@ class ChanceConstrained(Rule):
             f"{shown:.4f}; a larger n_confirm would show more."
         )
 
-    def _shortfall_note(self, n: int, what: str, reaching: bool, share: float) -> str:
-        """Say that no candidate kept the promise, and what the chosen one does."""
+    def _describe_shortfall(self, n: int, what: str, reaching: bool, share: float) -> str:
+        """Return a note that no candidate held, with the success probability of the chosen one."""
         where = "" if self.across == "first" else " and across models"
         if not reaching:
             return (
@@ -164,9 +162,9 @@ class ChanceConstrained(Rule):
 
 
 def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
-    """Return where to look in the pool, the weights, and whether the target is reached there as it is.
+    """Return candidates in the pool, their weights, and whether they reach the target.
 
-    That is among the draws; if none of them reaches it, among all evaluated points; and if none does, anywhere.
+    These are draws that reach it; if there are none, all evaluated points that do; if there are none, all draws.
     """
     where, weight = scene.draws.distinct
     reached = scene.draws.pool.reached[:, 0]
@@ -178,7 +176,7 @@ def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
 
 
 def _find_elsewhere(scene: Scene, noisy: UnderNoise, most: int) -> Array:
-    """Return known points ``(k, d)`` beside the pool that reach by the model's own decision, the nearest first."""
+    """Return known points ``(k, d)`` outside the pool that the model accepts, the nearest first."""
     known = scene.draws.known
     seen = known.x[known.reached[:, 0] & np.isfinite(known.log_correction)]
     rows, _ = reaching_rows(scene, Reaching(scene.query.target), len(scene.space))

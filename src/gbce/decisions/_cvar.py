@@ -1,8 +1,8 @@
-"""Races: which of many candidates has the least tail of losses, with most copies for those that may win.
+"""Choose the point of least conditional value at risk (CVaR) of the loss under execution noise.
 
-An even grid asks as many perturbed copies of the worst candidate as of the best. A race begins with a few copies of
-all, drops the worse part, and goes on with more copies of the rest (successive halving; Karnin, Koren and Somekh,
-2013). All candidates meet the same perturbations, so that a comparison is not blurred by the noise itself.
+An even grid spends as many perturbed copies on the worst candidate as on the best. A race starts with a few copies of
+all, drops the worse part, and continues with more copies of the rest (successive halving; Karnin, Koren and Somekh,
+2013). All candidates share the same perturbations, so that comparisons are paired.
 """
 
 import math
@@ -32,29 +32,43 @@ from gbce.metrics import Noise, require_noise
 from gbce.posterior import GibbsPosterior
 from gbce.space import Space
 
-__all__ = ["CVaR", "Losses", "Race", "Round", "Tail", "paper_rules", "plan_race", "rows_of"]
+__all__ = ["CVaR", "Losses", "Race", "Round", "Tail", "count_rows", "paper_rules", "plan_race"]
+
+# How a race spends rows. The hardest case of benchmarks/races.py is a forest in 2-D with a single target value: its
+# best region holds 4 of 800 draws, with losses of up to 0.9 without noise. With a quarter kept after the first round
+# instead of a half, two copies in it instead of three, or a wider tail compared while copies are few, the chosen point
+# was worse than the even grid's. In the other cases none of this mattered. For one-sided targets, where points deeper
+# inside are safer, one copy besides the loss without noise was enough.
+_FIRST_COPIES = 3  # of every candidate; doubled in each round
+_FIRST_COPIES_ONE_SIDED = 1
+_FIRST_KEPT, _KEPT = 0.5, 0.4  # shares kept after the first round and after later ones
+_FINALISTS = 4  # candidates compared under the most copies
+_FINAL_COPIES = 4  # times n_perturb, for the finalists
+# A candidate this many standard errors of the paired difference behind the leader is dropped whatever its rank, once
+# there are enough copies for the standard error of a tail mean to be reliable.
+_CLEARLY_WORSE, _ENOUGH_COPIES = 3.0, 32
+# How the search beyond the draws spends rows. Chosen by hand; benchmarks/races.py measures the gain.
+_SEARCHES = 3  # rounds of proposals around the best point so far
+_PROPOSED = 24  # points in each
+_SEARCH_RACE = ((0.125, 8), (0.5, 2), (1.0, 1))  # race between them: copies over n_perturb, and how many are kept
+_POPULATION = 12  # least number of late candidates of the race that give the search its steps
+_SHORTER = 0.5  # factor of steps after a round without improvement
+_FRESH_COPIES = 4  # times n_perturb, for the final comparison with the best draw
+_BETTER_SE = 1.0  # standard errors of the paired difference by which it must be better
+# The paper's choices (Section 3.1.2).
+_KDE_FEATURES = 2  # up to which MAP uses a kernel density estimate
+_NEIGHBOURS = 40  # of the nearest-neighbour score used beyond
+_TAU, _PERTURBED = 0.9, 64  # of CVaR
+_CANDIDATES_IN_THE_PLANE, _CANDIDATES_BEYOND = 800, 1_200  # of CVaR
 
 # --- races -----------------------------------------------------------------------------------------------------------
 
-# How a race spends rows. Of the cases of benchmarks/races.py a forest in 2-D decides, with a wish for one value: its
-# best region holds four draws of 800, with losses of up to 0.9 without noise. Where a quarter went on after the first
-# round, not a half, where there were two copies in it, not three, or where a wider tail was compared while copies were
-# few, the chosen point was worse than the even grid's. In the other cases all of this made no difference. With wishes
-# that end on one side only, where what lies deeper inside is safer, one copy beside the loss without noise was enough.
-_FIRST_COPIES = 3  # of every candidate; then twice as many in each round
-_FIRST_COPIES_ONE_SIDED = 1
-_FIRST_KEPT, _KEPT = 0.5, 0.4  # shares that go on after the first round and after later ones
-_FINALISTS = 4  # candidates that are compared under the most copies
-_FINAL_COPIES = 4  # times n_perturb, for the finalists
-# A candidate that is so many standard errors of the paired difference behind the leader is dropped whatever its place.
-# It is asked once there are so many copies: the error of a tail of fewer is itself not known well.
-_CLEARLY_WORSE, _ENOUGH_COPIES = 3.0, 32
 
 Losses = Array  # (k, n, K): candidates, copies, and models (one if they are combined)
 
 
 class Round(NamedTuple):
-    """How many copies each candidate has by the end of a round, and how many candidates are kept then."""
+    """Copies per candidate by the end of a round, and how many candidates are kept then."""
 
     copies: int
     kept: int
@@ -63,12 +77,9 @@ class Round(NamedTuple):
 def plan_race(n: int, n_perturb: int, *, one_sided: bool = False, final: int = _FINAL_COPIES) -> list[Round]:
     """Return the rounds of a race between ``n`` candidates.
 
-    The finalists are compared under ``n_perturb`` copies, which drops those that are far behind, and then under
-    ``final`` times as many. One candidate needs no race. It begins with fewer copies where the wish ends on one side
-    only.
+    The finalists are compared under ``n_perturb`` copies, which drops those far behind, and then under ``final`` times
+    as many. One candidate needs no race. A race for a one-sided target starts with fewer copies.
 
-    Examples
-    --------
     >>> plan_race(800, 64)[0], plan_race(800, 64)[-2:]
     (Round(copies=3, kept=400), [Round(copies=64, kept=4), Round(copies=256, kept=1)])
     """
@@ -88,12 +99,10 @@ def plan_race(n: int, n_perturb: int, *, one_sided: bool = False, final: int = _
     return rounds
 
 
-def rows_of(rounds: list[Round], n: int) -> int:
-    """Return how many copies a race between ``n`` candidates asks about, at most.
+def count_rows(rounds: list[Round], n: int) -> int:
+    """Return the largest number of rows that a race between ``n`` candidates evaluates.
 
-    Examples
-    --------
-    >>> rows_of(plan_race(800, 64), 800)
+    >>> count_rows(plan_race(800, 64), 800)
     6896
     """
     rows = had = 0
@@ -104,29 +113,21 @@ def rows_of(rounds: list[Round], n: int) -> int:
 
 @dataclass(frozen=True)
 class Tail:
-    """The upper tail of losses, over copies and models.
-
-    Parameters
-    ----------
-    tau : float
-        The upper ``1 - tau`` share counts.
-    weights : array of shape (K,)
-        Of the models; one if they are combined.
-    """
+    """The upper ``1 - tau`` tail of losses over copies and models with ``weights`` ``(K,)``."""
 
     tau: float
     weights: Array
 
     def mean(self, loss: Losses) -> Array:
-        """Return the mean loss in the tail ``(k,)``; of few copies, that is the greatest loss."""
+        """Return the mean loss in the tail ``(k,)``; with few copies, that is the largest loss."""
         k, n, _ = loss.shape
         return tail_mean(loss.reshape(k, -1), self.tau, np.tile(self.weights, n) / n)
 
-    def behind(self, loss: Losses, leader: int) -> tuple[Array, Array]:
-        """Return how much greater each tail mean is than the leader's ``(k,)``, and the standard error of that.
+    def compare(self, loss: Losses, leader: int) -> tuple[Array, Array]:
+        """Return the excess of each tail mean over the leader's ``(k,)``, and its standard error.
 
-        A copy counts with its share in the tail mean: the quantile, and what a loss exceeds it by over ``1 - tau``
-        (Rockafellar and Uryasev, 2000). What is infinite for one of the two has no error.
+        Copies enter through the influence of the tail mean: the quantile plus the excess over it divided by ``1 - tau``
+        (Rockafellar and Uryasev, 2000). Infinite losses get no error.
         """
         k, n, _ = loss.shape
         tau, mean = self.tau, self.mean(loss)
@@ -137,43 +138,35 @@ class Tail:
         quantile = np.take_along_axis(flat, at, axis=1)[:, :, None]
         with np.errstate(invalid="ignore", over="ignore"):
             part = quantile[:, 0] + np.maximum(loss - quantile, 0.0) @ self.weights / (1.0 - tau)
-            gap, paired = mean - mean[leader], part - part[leader]
+            excess, paired = mean - mean[leader], part - part[leader]
             error = paired.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.full(k, np.inf)
-        return np.where(np.isnan(gap), 0.0, gap), np.where(np.isnan(error), 0.0, error)
+        return np.where(np.isnan(excess), 0.0, excess), np.where(np.isnan(error), 0.0, error)
 
 
 @dataclass(frozen=True)
 class Race:
-    """A race between candidates.
+    """A race between ``n`` candidates by the tail mean of their losses; ties go to the smaller ``distance`` ``(n,)``.
 
-    Parameters
-    ----------
-    look : function of positions ``(k,)`` and a slice of copies
-        Asks the model and returns losses ``(k, n, K)``.
-    tail : Tail
-        What is compared.
-    distance : array of shape (n,)
-        From the row: the smaller one wins where tails are equal.
-    known : array of shape (n, 1, K), optional
-        Losses without noise, if they are known. In the first round they are one more copy, which costs nothing.
+    ``evaluate(positions, copies)`` returns losses ``(k, n, K)``. ``known`` ``(n, 1, K)`` are losses without noise,
+    which serve as one more copy in the first round.
     """
 
-    look: Callable[[Array, slice], Losses]
+    evaluate: Callable[[Array, slice], Losses]
     tail: Tail
     distance: Array
     known: Losses | None = None
 
     def run(self, rounds: list[Round]) -> list[Array]:
-        """Return the positions of those that were left after each round, the best first; before, those of all.
+        """Return the positions of all candidates, then of those left after each round, the best first.
 
-        Where the budget ends a race early, the last round that was finished is the last one.
+        If the budget ends the race early, the last finished round is the last one.
         """
         left = np.arange(len(self.distance))
         history = [left]
         loss = np.zeros((len(left), 0, len(self.tail.weights)))
         for number, (copies, kept) in enumerate(rounds):
             try:
-                more = self.look(left, slice(loss.shape[1], copies))
+                more = self.evaluate(left, slice(loss.shape[1], copies))
             except BudgetSpentError:
                 if number == 0:
                     raise
@@ -188,70 +181,60 @@ class Race:
         return history
 
     def _rank(self, loss: Losses, left: Array, kept: int, *, last: bool) -> Array:
-        """Return which of those that are left go on, the best first."""
+        """Return which of the remaining candidates are kept, the best first."""
         score, distance = self.tail.mean(loss), self.distance[left]
         order = np.lexsort((distance, score))
         if loss.shape[1] >= _ENOUGH_COPIES:
-            gap, error = self.tail.behind(loss, int(first_of_least(score, distance)))
-            order = order[(gap <= _CLEARLY_WORSE * error)[order]]
+            excess, error = self.tail.compare(loss, int(first_of_least(score, distance)))
+            order = order[(excess <= _CLEARLY_WORSE * error)[order]]
         if len(order) <= kept or last:
             return order[:kept]
-        # Equal so far does not mean equal: nearer ones of those that had no loss under a few copies are more likely
-        # to have one under more. So of equals on the edge some go on that are near and some that are far.
+        # A tie under few copies is no tie: of the candidates without a loss so far, those near the row are more likely
+        # to have one under more copies. So ties at the cut keep both near and far candidates.
         edge = score[order[kept - 1]]
         sure, equal = order[score[order] < edge], order[score[order] == edge]
         some = np.arange(kept - len(sure)) * len(equal) // (kept - len(sure))
         return np.concatenate([sure, equal[some]])
 
 
-# --- the least tail of losses under execution noise ------------------------------------------------------------------
-
-# How the search beyond the draws spends rows. Chosen by hand: benchmarks/races.py has what it gains for them.
-_SEARCHES = 3  # rounds of proposals around the best point so far
-_PROPOSED = 24  # points in each
-_SEARCH_RACE = ((0.125, 8), (0.5, 2), (1.0, 1))  # between them: copies over n_perturb, and how many go on
-_FIELD = 12  # of the candidates that got far in the race give the search its steps, at least
-_SHORTER = 0.5  # steps after a round that found nothing better
-_FRESH_COPIES = 4  # times n_perturb, under which what was found is compared with the best draw
-_SURE = 1.0  # standard errors of the paired difference that it must be better by
+# --- rule ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CVaR(Rule):
-    """The point whose loss under execution noise is least in its worst cases: a draw, or one near it that is better.
+    """The point of least conditional value at risk of the loss under execution noise: a draw, or a point near one.
 
-    For each candidate the mean of the losses at or above their ``tau``-quantile is taken over perturbed copies, the
-    same perturbations for every candidate. With several models the loss is the one their combination stands for,
+    The risk of a candidate is the mean of its losses at or above their ``tau``-quantile over perturbed copies, with the
+    same perturbations for every candidate. With several models the loss is that of their combination,
     ``potential / eta``, or every model's own.
 
     Parameters
     ----------
     tau : float
-        The upper ``1 - tau`` share counts.
+        Level: the upper ``1 - tau`` share of losses counts.
     noise : number, sequence, mapping or function, optional
-        Execution noise D_r, see :class:`gbce.Evaluation`, whose noise is used when left open.
+        Execution noise D_r, see :class:`gbce.Evaluation`, whose noise is the default.
     n_perturb : int
-        Perturbed copies of each candidate; in a race, of those that get far, and four times as many of the last four.
+        Perturbed copies of each candidate; in a race, of the late candidates, and four times as many of the last four.
     max_candidates : int
-        Distinct draws that are tried, picked at random.
+        Largest number of distinct draws that are tried, picked at random.
     across : {"combined", "models"}
-        Over what the worst cases are taken: over perturbed copies, with the models combined to one loss; or over
-        perturbed copies and models jointly, each model with its weight.
+        Whether the tail is taken over perturbed copies, with the models combined to one loss, or over perturbed copies
+        and models jointly, each model with its weight.
     race : bool
-        Whether candidates drop out as soon as they look worse than others, at a seventh of the model rows or less.
-        Otherwise all of them have ``n_perturb`` copies.
+        Whether candidates are dropped as soon as they are worse than others, for a seventh of the model rows or less.
+        Otherwise all of them get ``n_perturb`` copies.
     refine : bool
-        Whether to look beyond the draws, around the best of them, for some 1,800 model rows at ``n_perturb=64``.
-        What is found is chosen if it is better under noise that had no part in finding it, too.
+        Whether to search beyond the draws, around the best of them, for about 1,800 model rows at ``n_perturb=64``.
+        A point found is chosen only if it is also better under fresh noise.
 
     Notes
     -----
     The paper chooses among draws, by an even grid: ``race=False, refine=False``.
 
-    A race may choose another draw than the grid with the same seed would: seldom where one draw is far better than all
-    others, nearly always where many are about as good. Both choose by an estimate, the race by a more precise one
-    between its finalists. ``benchmarks/races.py`` judges both under fresh noise, on the cases that the race was tuned
-    on.
+    With the same seed, a race may choose another draw than the grid: seldom if one draw is far better than all others,
+    nearly always if many are about as good. Both choose by an estimate, which is more precise for the finalists of a
+    race. ``benchmarks/races.py`` compares both under fresh noise, on the cases that the race was tuned on.
 
     Examples
     --------
@@ -282,14 +265,14 @@ class CVaR(Rule):
         require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose; ties go to the smaller distance from the row."""
+        """Choose the point of least risk; ties go to the smaller distance from the row."""
         noisy = UnderNoise(scene, scene.model(self), self.noise)
-        field = self._race(noisy) if self.race else self._compare_all(noisy)
-        better = self._look_beyond(noisy, scene.draws.pool.x[field]) if self.refine else None
-        return scene.pick(field[:1]) if better is None else Choice(better[None, :])
+        population = self._race(noisy) if self.race else self._compare_all(noisy)
+        better = self._search_beyond_draws(noisy, scene.draws.pool.x[population]) if self.refine else None
+        return scene.pick(population[:1]) if better is None else Choice(better[None, :])
 
     def _compare_all(self, noisy: UnderNoise) -> Array:
-        """Return the positions in the pool of the best candidates, the best first, by an even grid."""
+        """Return pool positions of the best candidates, the best first, by an even grid."""
         scene = noisy.scene
         candidates = pick_draws(scene, count_affordable(noisy.posterior, self.max_candidates, self.n_perturb))
         x = scene.draws.pool.x[candidates]
@@ -299,57 +282,57 @@ class CVaR(Rule):
             risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
         else:
             risk = tail_mean(loss[:, :, 0], self.tau)
-        return candidates[np.lexsort((scene.distance(x), risk))[:_FIELD]]
+        return candidates[np.lexsort((scene.distance(x), risk))[:_POPULATION]]
 
     def _race(self, noisy: UnderNoise) -> Array:
-        """Return the positions in the pool of the winner of a race and of others that got far."""
+        """Return pool positions of the winner of a race and of other late candidates."""
         scene, pool = noisy.scene, noisy.scene.draws.pool
-        n, rounds = self._affordable_race(noisy.posterior, min(self.max_candidates, len(scene.draws.distinct[0])))
+        n, rounds = self._plan_affordable_race(noisy.posterior, min(self.max_candidates, len(scene.draws.distinct[0])))
         candidates = pick_draws(scene, n)
         known = self._combine(scene, pool.loss[candidates][:, None, :])
-        left = self._between(noisy, pool.x[candidates], rounds, known).run(rounds)
-        field = next(some for some in reversed(left) if len(some) >= min(_FIELD, n))
-        return candidates[list(dict.fromkeys([*left[-1].tolist(), *field.tolist()]))]
+        left = self._start_race(noisy, pool.x[candidates], rounds, known).run(rounds)
+        population = next(some for some in reversed(left) if len(some) >= min(_POPULATION, n))
+        return candidates[list(dict.fromkeys([*left[-1].tolist(), *population.tolist()]))]
 
-    def _affordable_race(self, posterior: GibbsPosterior, n: int) -> tuple[int, list[Round]]:
-        """Return how many candidates the budget allows, up to ``n``, and their race, shorter if it is small."""
+    def _plan_affordable_race(self, posterior: GibbsPosterior, n: int) -> tuple[int, list[Round]]:
+        """Return how many candidates the budget allows, up to ``n``, and their race."""
         one_sided = _is_one_sided(posterior.target)
         rounds = plan_race(n, self.n_perturb, one_sided=one_sided)
-        rows = posterior.affords(rows_of(rounds, n))
-        if rows >= rows_of(rounds, n):
+        rows = posterior.affords(count_rows(rounds, n))
+        if rows >= count_rows(rounds, n):
             return n, rounds
         count_affordable(posterior, 1, self.n_perturb)
-        fewer, more = 1, n  # the race of the one is affordable, that of the other may not be
+        fewer, more = 1, n  # bisection: the first is affordable, the second may not be
         while more - fewer > 1:
             half = (fewer + more) // 2
-            affordable = rows_of(plan_race(half, self.n_perturb, one_sided=one_sided, final=1), half) <= rows
+            affordable = count_rows(plan_race(half, self.n_perturb, one_sided=one_sided, final=1), half) <= rows
             fewer, more = (half, more) if affordable else (fewer, half)
         return fewer, plan_race(fewer, self.n_perturb, one_sided=one_sided, final=1)
 
-    def _between(self, noisy: UnderNoise, x: Array, rounds: list[Round], known: Losses | None = None) -> Race:
-        """Return the race between points ``(k, d)`` under offsets of its own."""
+    def _start_race(self, noisy: UnderNoise, x: Array, rounds: list[Round], known: Losses | None = None) -> Race:
+        """Return a race between points ``(k, d)`` under fresh offsets."""
         shifts = noisy.draw_offsets(rounds[-1].copies if rounds else 0)
 
-        def look(which: Array, copies: slice) -> Losses:
+        def evaluate(which: Array, copies: slice) -> Losses:
             return self._combine(noisy.scene, noisy.evaluate(x[which], shifts[copies]).loss)
 
-        return Race(look, self._tail(noisy.scene), noisy.scene.distance(x), known)
+        return Race(evaluate, self._loss_tail(noisy.scene), noisy.scene.distance(x), known)
 
-    def _look_beyond(self, noisy: UnderNoise, field: Array) -> Array | None:
-        """Return a point ``(d,)`` that is better than the first of the field ``(m, d)``, if one is found."""
+    def _search_beyond_draws(self, noisy: UnderNoise, population: Array) -> Array | None:
+        """Return a point ``(d,)`` better than the first of the population ``(m, d)``, if one is found."""
         rounds = [Round(max(int(part * self.n_perturb), 1), kept) for part, kept in _SEARCH_RACE]
         fresh = _FRESH_COPIES * self.n_perturb
-        rows = _SEARCHES * rows_of(rounds, _PROPOSED + 1) + 2 * fresh
+        rows = _SEARCHES * count_rows(rounds, _PROPOSED + 1) + 2 * fresh
         if noisy.posterior.affords(rows) < rows:
             return None
-        best, size = field[0], 1.0
+        best, size = population[0], 1.0
         try:
             for _ in range(_SEARCHES):
-                near = propose_around(noisy.scene, noisy.posterior, best, field, _PROPOSED, size)
+                near = propose_around(noisy.scene, noisy.posterior, best, population, _PROPOSED, size)
                 x = np.vstack([best, near])
-                winner = self._between(noisy, x, rounds).run(rounds)[-1][0] if len(near) else 0
+                winner = self._start_race(noisy, x, rounds).run(rounds)[-1][0] if len(near) else 0
                 best, size = x[winner], size if winner else _SHORTER * size
-            return best if self._is_better(noisy, best, field[0], fresh) else None
+            return best if self._is_better(noisy, best, population[0], fresh) else None
         except BudgetSpentError:
             return None
 
@@ -359,15 +342,15 @@ class CVaR(Rule):
         if not noisy.scene.space.changed(both[:1], other).any():
             return False
         loss = self._combine(noisy.scene, noisy.evaluate(both, noisy.draw_offsets(copies)).loss)
-        (gap, _), (error, _) = self._tail(noisy.scene).behind(loss, 1)
+        (excess, _), (error, _) = self._loss_tail(noisy.scene).compare(loss, 1)
         nearer, near = noisy.scene.distance(both)
-        return bool(gap < -_SURE * error or (gap == 0 and nearer < near))
+        return bool(excess < -_BETTER_SE * error or (excess == 0 and nearer < near))
 
-    def _tail(self, scene: Scene) -> Tail:
+    def _loss_tail(self, scene: Scene) -> Tail:
         return Tail(self.tau, scene.mixture.weights if self.across == "models" else np.ones(1))
 
     def _combine(self, scene: Scene, loss: Losses) -> Losses:
-        """Return losses ``(k, n, K)`` as worst cases are taken over them: of all models, or of their combination."""
+        """Return losses ``(k, n, K)`` of all models, or of their combination ``(k, n, 1)``."""
         if self.across == "models":
             return loss
         k, n, _ = loss.shape
@@ -375,19 +358,14 @@ class CVaR(Rule):
 
 
 def _is_one_sided(target: Target) -> bool:
-    """Whether outputs that meet the wish have no end on one side."""
+    """Whether the accepted outputs are unbounded on one side."""
     try:
         return bool(np.isinf(target.accepted()).any())
-    except TypeError:  # no single output tells
+    except TypeError:  # not a target on a single output
         return False
 
 
-# --- the paper's own decision rules, as Section 3.1.2 sets them up ---------------------------------------------------
-
-_PLANE = 2  # features, up to which the paper trusts a kernel estimate of the density
-_NEIGHBOURS = 40  # of the score that stands for the density beyond
-_TAU, _PERTURBED = 0.9, 64  # of CVaR-CE
-_CANDIDATES_IN_THE_PLANE, _CANDIDATES_BEYOND = 800, 1_200  # of CVaR-CE
+# --- the paper's rules -----------------------------------------------------------------------------------------------
 
 
 def paper_rules(
@@ -395,8 +373,9 @@ def paper_rules(
 ) -> tuple[Rule, ...]:
     """Return the decisions of the paper: Mean, MAP and CVaR.
 
-    MAP is the draw of the highest estimated density: by a Gaussian kernel in two features or fewer, by the distance to
-    the 40th neighbour in more. CVaR looks at draws only, all under the same noise: 800 in two features, 1,200 in more.
+    MAP is the draw of the highest estimated density: by a Gaussian kernel for up to two features, by the distance to
+    the 40th neighbour for more. CVaR considers draws only, all under the same noise: 800 for two features, 1,200 for
+    more.
 
     Parameters
     ----------
@@ -407,7 +386,7 @@ def paper_rules(
     n_perturb : int
         Perturbed copies of each of its candidates.
     max_candidates : int, optional
-        Draws that it looks at; the paper's number for ``d`` when left out (400 in its real data, with 32 copies).
+        Largest number of draws; the paper's number for ``d`` by default (400 in its real data, with 32 copies).
 
     Returns
     -------
@@ -424,7 +403,7 @@ def paper_rules(
     """
     if not is_count(d):
         raise ValueError(f"paper_rules: d must be a number of features of at least 1, not {d!r}")
-    few = d <= _PLANE
+    few = d <= _KDE_FEATURES
     mode = MAP(method="kde") if few else MAP(method="knn", k=_NEIGHBOURS)
     most = (_CANDIDATES_IN_THE_PLANE if few else _CANDIDATES_BEYOND) if max_candidates is None else max_candidates
     return Mean(), mode, CVaR(tau, n_perturb=n_perturb, max_candidates=most, race=False, refine=False)

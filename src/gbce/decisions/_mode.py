@@ -1,4 +1,7 @@
-"""The sparsity path: the best point for each number of changed features, where densities do not compare across them."""
+"""Find the mode of the posterior (MAP), and the sparsity path: the best point for each number of changed features.
+
+Under a prior with point masses, densities with different numbers of changes do not compare, so each number has its own.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -12,81 +15,80 @@ from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search import polish_mode
-from gbce.search._descents import Search, coordinates, has_gained, levels, newton
+from gbce.search import Search, coordinates, has_gained, levels, newton, polish_mode
 from gbce.space import Places
-from gbce.trees import mode_on_cells
-from gbce.trees._mode import path_on_cells
+from gbce.trees import mode_on_cells, path_on_cells
 
 __all__ = ["MAP", "sparsity_path"]
 
-# --- the sparsity path -----------------------------------------------------------------------------------------------
-
-# Chosen by hand: they trade model rows for how widely the path is searched.
-_MOST_CHANGES = 6  # on the path, unless more are asked for
+# Chosen by hand: they trade model rows for the breadth of the search for the path.
+_MOST_CHANGES = 6  # on the path, unless more are requested
 _SUPPORTS = 3  # sets of changed features that are refined for each number of changes
-_LOOKED_THROUGH = 200  # best points of the pool, for these sets
-_STARTS = 2  # points of each set to begin with, beside the best that reaches the target
+_SUPPORTS_AMONG = 200  # best points of the pool that these sets are taken from
+_STARTS = 2  # starting points for each set, besides the best that reaches the target
 _ROUNDS = 3  # of descents
-_MOST_ROWS = 40_000  # asked in all
-_MOST_VALUES, _EXCHANGES = 12, 3  # values of a discrete feature that a best point is given, and how often
+_MOST_ROWS = 40_000  # evaluated in all
+_MOST_VALUES, _EXCHANGES = 12, 3  # values tried for a discrete feature of the best point, and rounds of that
+_NO_SPREAD = 1e-12  # in units of scale: an axis with no more spread than rounding error has no density
+
+# --- sparsity path ---------------------------------------------------------------------------------------------------
 
 
-def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
-    """Choose the best point for each number of changes; the one that was asked for, or the sparsest success, first."""
+def sparsity_path(scene: Scene, polish: bool, requested: int | None) -> Choice:
+    """Choose the best point for each number of changes; first the requested number, or the fewest that reach."""
     if not scene.query.sparse:
         raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
-    if asked is not None and asked > len(scene.free):
-        raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
-    most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
+    if requested is not None and requested > len(scene.free):
+        raise ValueError(f"MAP(changes={requested}): only {len(scene.free)} features can change")
+    most = min(max(_MOST_CHANGES, requested or 0), len(scene.free))
     changed = scene.space.changed(scene.draws.known.x, scene.x0)[:, scene.free]
-    members = _members(scene, changed, most)
+    members = _group_pool(scene, changed, most)
     on_cells = path_on_cells(scene, scene.posterior, most) if polish and scene.posterior is not None else None
     refined: dict[int, list[Points]] = {}
     if on_cells is not None:
-        refined = _part_by_changes(scene, on_cells)
+        refined = _group_by_changes(scene, on_cells)
     elif polish and scene.posterior is not None:
         refined = _refine_path(scene, changed, members)
     found: dict[int, Points] = {}
     for k in range(most, 0, -1):
         denser = found.get(k + 1) if on_cells is None else None
-        point = _best_with(scene, members[k], denser, refined.get(k, []), exchange=on_cells is None)
+        point = _find_best(scene, members[k], denser, refined.get(k, []), exchange=on_cells is None)
         if point is not None:
             found[k] = point
-    if scene.row.reached[0, 0] and asked is None:
+    if scene.row.reached[0, 0] and requested is None:
         return Choice(scene.row.x, scene.row)
     if not found:
         return Choice(scene.row.x, scene.row, "No evaluated point changes anything: the row itself was taken.")
-    marked = _choose_number(scene, found, asked)
+    marked = _choose_number(scene, found, requested)
     order = [marked, *(k for k in sorted(found) if k != marked)]
     names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
     points = Points.join([found[k] for k in order])
     reached = bool(found[marked].reached[0, 0])
     why = (
-        "as was asked for"
-        if asked == marked
-        else "the fewest that reach the target"
+        "as requested"
+        if requested == marked
+        else "the fewest found to reach the target"
         if reached
-        else "nearest to the target"
+        else "the closest to the target"
     )
-    note = f"MAP is the best point with {marked} change{'s' * (marked > 1)}, {why}."
-    if asked is not None and marked != asked:
-        note = f"MAP: no evaluated point has {asked} changes; the best one with {marked} was taken."
+    note = f"MAP is the most probable point found with {marked} change{'s' * (marked > 1)}, {why}."
+    if requested is not None and marked != requested:
+        note = f"MAP: no evaluated point has {requested} changes; the best one with {marked} was taken."
     return Choice(points.x, points, note, names)
 
 
-def _choose_number(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
-    """Return the number of changes that comes first: asked for, or the least that succeeds, or nearest to success."""
-    if asked is not None:
-        return asked if asked in found else min(found, key=lambda k: abs(k - asked))
+def _choose_number(scene: Scene, found: dict[int, Points], requested: int | None) -> int:
+    """Return the number of changes requested, or the fewest that reach the target, or that of least loss."""
+    if requested is not None:
+        return requested if requested in found else min(found, key=lambda k: abs(k - requested))
     reaching = [k for k in sorted(found) if found[k].reached[0, 0]]
     if reaching:
         return reaching[0]
     return min(found, key=lambda k: float(scene.mixture.effective_loss(found[k].loss)[0]))
 
 
-def _part_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Points]]:
-    """Return points by how many features they change."""
+def _group_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Points]]:
+    """Group points by how many features they change."""
     found: dict[int, list[Points]] = {}
     for point in points:
         n = int(scene.space.changed(point.x, scene.x0)[0, scene.free].sum())
@@ -94,38 +96,38 @@ def _part_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Point
     return found
 
 
-def _best_with(
+def _find_best(
     scene: Scene, own: Array, denser: Points | None, refined: list[Points], *, exchange: bool
 ) -> Points | None:
-    """Return the best point that changes some number of features; ``own`` are the pool's with as many, the best first.
+    """Return the best point with some number of changes; ``own`` are pool positions with as many, the best first.
 
-    One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
-    taking one change back, or out of a search. Where leaves were searched, no ``exchange`` of single values is left.
+    Points that reach the target come first. Candidates are pool points, points of a search, and the ``denser`` point
+    with one change undone; unless leaves were searched, single values are exchanged (``exchange``).
     """
     pool = scene.draws.known
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
     if scene.posterior is not None and denser is not None:
-        candidates += _take_one_back(scene, denser)
+        candidates += _undo_one_change(scene, denser)
     joined = Points.join(candidates)
     if len(joined) == 0:
         return None
-    best = _first(scene, joined)
+    best = _take_best(scene, joined)
     for _ in range(_EXCHANGES if exchange else 0):
-        better = _first(scene, Points.join([best, *_exchange_values(scene, best)]))
+        better = _take_best(scene, Points.join([best, *_exchange_values(scene, best)]))
         if np.array_equal(better.x, best.x):
             break
         best = better
     return best
 
 
-def _first(scene: Scene, points: Points) -> Points:
-    """Return the best of some points: one that reaches the target, if there is any."""
+def _take_best(scene: Scene, points: Points) -> Points:
+    """Return the best of some points: among those that reach the target, if any."""
     misses = (~points.reached[:, 0]).astype(float)
     return points.take(np.array([first_of_least(misses, scene.objective(points), scene.distance(points.x))]))
 
 
-def _members(scene: Scene, changed: Array, most: int) -> dict[int, Array]:
-    """Return positions of the pool's points with each number of changes up to ``most``, the best first."""
+def _group_pool(scene: Scene, changed: Array, most: int) -> dict[int, Array]:
+    """Return pool positions for each number of changes up to ``most``, the best first."""
     pool, objective = scene.draws.known, scene.objective(scene.draws.known)
     usable = np.flatnonzero(np.isfinite(objective) & np.isfinite(pool.log_correction))
     order = usable[np.argsort(objective[usable], kind="stable")]
@@ -133,10 +135,10 @@ def _members(scene: Scene, changed: Array, most: int) -> dict[int, Array]:
     return {k: order[count == k] for k in range(1, most + 1)}
 
 
-def _supports(changed: Array) -> list[Array]:
-    """First few different sets of changed features."""
+def _list_supports(changed: Array) -> list[Array]:
+    """Return the first few distinct sets of changed features."""
     found: list[Array] = []
-    for line in changed[:_LOOKED_THROUGH]:
+    for line in changed[:_SUPPORTS_AMONG]:
         if not any((line == other).all() for other in found):
             found.append(line)
         if len(found) == _SUPPORTS:
@@ -144,18 +146,18 @@ def _supports(changed: Array) -> list[Array]:
     return found
 
 
-def _take_one_back(scene: Scene, point: Points) -> list[Points]:
-    """Return the points in which one change of a point is taken back, if they can be asked about."""
+def _undo_one_change(scene: Scene, point: Points) -> list[Points]:
+    """Evaluate the points in which one change is undone, if the budget allows it."""
     where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
     x = np.repeat(point.x, len(where), axis=0)
     x[np.arange(len(where)), where] = scene.x0[where]
-    return _ask_about(scene, x, len(where) - 1)
+    return _evaluate_rows(scene, x, len(where) - 1)
 
 
 def _exchange_values(scene: Scene, point: Points) -> list[Points]:
-    """Return the points in which one discrete change of a point leads to another value that draws have there.
+    """Evaluate the points in which one discrete change takes another value that occurs in the draws.
 
-    Steps from value to value do not lead past one that is worse than both of its neighbours.
+    Stepping from value to value would not get past one that is worse than both of its neighbours.
     """
     changed = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
     others = []
@@ -167,22 +169,22 @@ def _exchange_values(scene: Scene, point: Points) -> list[Points]:
         x = np.repeat(point.x, len(values), axis=0)
         x[:, j] = values
         others.append(x)
-    return _ask_about(scene, np.concatenate(others), len(changed)) if others else []
+    return _evaluate_rows(scene, np.concatenate(others), len(changed)) if others else []
 
 
-def _ask_about(scene: Scene, x: Array, n_changes: int) -> list[Points]:
-    """Return the rows that are possible and have so many changes as evaluated points, if they can be asked about."""
+def _evaluate_rows(scene: Scene, x: Array, n_changes: int) -> list[Points]:
+    """Evaluate the admissible rows with ``n_changes`` changes, if the budget allows it."""
     posterior = scene.posterior
     x = scene.space.project(x, scene.x0)
     x = x[scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1) == n_changes]
     if posterior is None or len(x) == 0:
         return []
     try:
-        said = posterior.evaluate(x)
+        evaluated = posterior.evaluate(x)
     except BudgetSpentError:
         return []
-    unread = np.zeros((len(x), scene.draws.pool.z.shape[1]))
-    return [Points(unread, x, *said, cost=posterior.prior.cost(x), log_correction=unread[:, 0])]
+    no_latent = np.zeros((len(x), scene.draws.pool.z.shape[1]))  # never read
+    return [Points(no_latent, x, *evaluated, cost=posterior.prior.cost(x), log_correction=no_latent[:, 0])]
 
 
 @dataclass
@@ -192,7 +194,7 @@ class _PathSearch(Search):
     by_changes: dict[int, "_PathSearch"] = field(default_factory=dict)
 
     def remember(self, points: Points, value: Array) -> None:
-        """Keep the best of points that were asked about, for their numbers of changes."""
+        """Keep the best of the evaluated points for each number of changes."""
         scene = self.scene
         counts = scene.space.changed(points.x, scene.x0)[:, scene.free].sum(axis=1)
         for k in np.unique(counts):
@@ -202,15 +204,15 @@ class _PathSearch(Search):
 
 
 def _refine_path(scene: Scene, changed: Array, members: dict[int, Array]) -> dict[int, list[Points]]:
-    """Move what has changed and nothing else, for all numbers of changes at once: one model call per step.
+    """Optimise the changed features for all numbers of changes at once, with one model call per step.
 
-    Returns the best points that were met with each number of changes, and the best of those that reach the target.
+    Returns the best points found for each number of changes, and the best of those that reach the target.
     """
     posterior = scene.posterior
     if posterior is None or any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
-        return {}  # a value that may be missing has no place on an axis
+        return {}  # a missing value has no coordinate
     search = _PathSearch.of(scene, posterior, _MOST_ROWS)
-    v, f, may = _starts(scene, search, changed, members)
+    v, f, may = _choose_starts(scene, search, changed, members)
     try:
         for _ in range(_ROUNDS if len(f) else 0):
             before = f.copy()
@@ -232,12 +234,14 @@ def _refine_path(scene: Scene, changed: Array, members: dict[int, Array]) -> dic
     }
 
 
-def _starts(scene: Scene, search: Search, changed: Array, members: dict[int, Array]) -> tuple[Array, Array, Array]:
-    """Return good points ``(s, m)`` with each number of changes, their objective ``(s,)`` and what may move there."""
+def _choose_starts(
+    scene: Scene, search: Search, changed: Array, members: dict[int, Array]
+) -> tuple[Array, Array, Array]:
+    """Return starting points ``(s, m)`` for each number of changes, their objective ``(s,)`` and what may move."""
     x0, pool = scene.x0[scene.free], scene.draws.known
     chosen, supports = [], []
     for own in members.values():
-        for support in _supports(changed[own]):
+        for support in _list_supports(changed[own]):
             same = own[(changed[own] == support).all(axis=1)]
             best_ones = dict.fromkeys([*same[:_STARTS], *same[pool.reached[same, 0]][:1]])
             chosen += list(best_ones)
@@ -247,9 +251,7 @@ def _starts(scene: Scene, search: Search, changed: Array, members: dict[int, Arr
     return v, scene.objective(pool)[where], np.array(supports, dtype=bool).reshape(v.shape)
 
 
-# --- the mode of the posterior ---------------------------------------------------------------------------------------
-
-_NO_SPREAD = 1e-12  # in units of scale: an axis with less spread than rounding leaves has no density
+# --- mode ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -259,29 +261,29 @@ class MAP(Rule):
     Parameters
     ----------
     method : {"objective", "kde", "knn"}
-        ``objective`` minimises the known ``potential + d(row, x)``, minus the log density: over every evaluated point
-        and the row itself, and, with ``polish``, downhill from the best of these. ``kde`` and ``knn`` are the
+        ``objective`` minimises the known negative log density ``potential + d(row, x)`` over every evaluated point and
+        the row itself and, with ``polish``, by descent from the best of these. ``kde`` and ``knn`` are the
         paper's approximations: the draw with the highest Gaussian kernel density (Scott's bandwidth), or with the
         highest score ``r_k**-d``, where ``r_k`` is the distance to its ``k``-th neighbour among the draws.
     k : int
         Neighbours for ``knn``.
     polish : bool
-        Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, with steps of one
-        kind for smooth models and of another for piecewise constant ones. Of a tree ensemble that can be read, under a
-        prior that moves each column by itself, the cells of its splits are searched instead, and the model is asked
-        about a few points in the end. Without a model at hand
-        (``explanation.decide``, ``explanation.at``) the best evaluated point is taken.
+        Whether to refine the mode with a few thousand further model rows, for ``objective`` only, with different
+        steps for smooth and for piecewise constant models. If the model is a readable tree ensemble and the
+        prior moves columns independently, the cells of its splits are searched instead, and the model only evaluates a
+        few points at the end. Without a model at hand (``explanation.decide``, ``explanation.at``) the best evaluated
+        point is taken.
     changes : int, optional
-        Under a :class:`gbce.Sparse` prior: how many features the point called MAP changes. When left out, as few as
-        reach the target. The best points for other numbers of changes stand beside it.
+        Under a :class:`gbce.Sparse` prior: the number of features that MAP changes; by default, the fewest that reach
+        the target. The best points for other numbers of changes accompany it.
 
     Notes
     -----
-    A prior under which features stay exactly where they are has densities that cannot be compared between points with
-    different numbers of changes. There ``objective`` gives the best point for each number.
+    Under a prior with point masses (features that stay exactly as they are), densities of points with different numbers
+    of changes do not compare. There ``objective`` gives the best point for each number.
 
-    Ties go to the smaller objective, then to the smaller distance from the row. Draws that leave no density to
-    estimate (all in one point, or on a line) give the draw that was picked most often.
+    Ties go to the smaller objective, then to the smaller distance from the row. If the draws are degenerate (all in one
+    point, or on a line), the draw with the largest weight is chosen.
 
     Examples
     --------
@@ -305,17 +307,17 @@ class MAP(Rule):
 
     @property
     def seeks_mode(self) -> bool:
-        """Whether the known density is maximised; estimates of it go by the draws alone."""
+        """Whether the known density is maximised, not an estimate from the draws."""
         return self.method == "objective"
 
     @property
     def has_path(self) -> bool:
-        """Whether the best points for each number of changes stand beside its answer: under a prior with spikes."""
+        """Whether the best points for each number of changes accompany the mode: under a prior with point masses."""
         return self.method == "objective"
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
-        polish = self.polish and scene.draws.exact is None  # the best cells are among what was seen
+        polish = self.polish and scene.draws.exact is None  # all cells have been evaluated
         if self.method == "objective" and (scene.query.sparse or self.changes is not None):
             return sparsity_path(scene, polish, self.changes)
         if self.method == "objective":
@@ -327,6 +329,7 @@ class MAP(Rule):
 
 
 def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
+    """Choose the point of least objective among evaluated points, refined ones and the row."""
     known = scene.draws.known
     objective = scene.objective(known)
     winner = first_of_least(objective, scene.distance(known.x)) if np.isfinite(objective).any() else 0
@@ -341,13 +344,13 @@ def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
 
 
 def _refine(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
-    """Return better points: by the leaves of the model where it is a tree ensemble, or by asking it."""
+    """Return better points: from the cells of a tree ensemble, or by descent."""
     found = mode_on_cells(scene, posterior)
     return polish_mode(scene, posterior)[:1] if found is None else found
 
 
 def _kernel_density(scene: Scene, where: Array) -> Array:
-    """Density of the distinct draws under a kernel estimate from all draws; equal if there is none."""
+    """Return a kernel density estimate at the distinct draws; constant if it is degenerate."""
     from scipy.stats import gaussian_kde  # slow to import
 
     everything = scene.units(scene.draws.x)
@@ -363,10 +366,10 @@ def _kernel_density(scene: Scene, where: Array) -> Array:
 
 
 def _product_density(u: Places, weights: Array, at: Places) -> Array:
-    """Density at places ``at`` of a product of kernels on axes of their own spread, Scott's bandwidth."""
+    """Return a product-kernel density at ``at`` (Scott's bandwidth, one per axis)."""
     spread = np.sqrt(weights @ np.square(u.axes - weights @ u.axes))
     shares = u.shares(weights)
-    of_levels = [height * np.sqrt(share * (1 - share)) for height, share in zip(u.heights, shares, strict=True)]
+    of_levels = [offset * np.sqrt(share * (1 - share)) for offset, share in zip(u.heights, shares, strict=True)]
     used = spread > _NO_SPREAD
     n_used = used.sum() + sum(int((one > _NO_SPREAD).sum()) for one in of_levels)
     if n_used == 0:
@@ -375,16 +378,16 @@ def _product_density(u: Places, weights: Array, at: Places) -> Array:
     narrowed = n ** (-1.0 / (n_used + 4))
     width = spread[used] * narrowed
     a, b = replace(at, axes=at.axes[:, used] / width), replace(u, axes=u.axes[:, used] / width)
-    # what leaving a level, or coming to it, adds to a squared distance; the last is for no level at all
+    # contribution of leaving or entering a level to a squared distance; the last entry stands for no level
     steps = [
-        np.append(np.square(height / np.where(one > _NO_SPREAD, one * narrowed, np.inf)), 0.0)
-        for one, height in zip(of_levels, u.heights, strict=True)
+        np.append(np.square(offset / np.where(one > _NO_SPREAD, one * narrowed, np.inf)), 0.0)
+        for one, offset in zip(of_levels, u.heights, strict=True)
     ]
     return np.concatenate([np.exp(-0.5 * _scaled_squares(some, b, steps)) @ weights for some in a.blocks(b)])
 
 
 def _scaled_squares(a: Places, b: Places, steps: list[Array]) -> Array:
-    """Squared distances ``(n, m)`` on scaled axes, and what different levels of large categories add."""
+    """Return squared distances ``(n, m)`` on scaled axes, with the contribution of levels of large categories."""
     squares = cdist(a.axes, b.axes, "sqeuclidean") if a.axes.shape[1] else np.zeros((len(a), len(b)))
     for c, step in enumerate(steps):
         one, other = a.codes[:, c][:, None], b.codes[:, c][None, :]
@@ -393,9 +396,9 @@ def _scaled_squares(a: Places, b: Places, steps: list[Array]) -> Array:
 
 
 def _neighbour_radius(scene: Scene, where: Array, k: int) -> Array:
-    """Distance ``r_k`` of each distinct draw to its k-th neighbour among all draws, itself left out.
+    """Return the distance ``r_k`` of each distinct draw to its k-th neighbour among all draws.
 
-    The score ``r_k**-d`` falls as ``r_k`` grows, so comparing radii is enough.
+    The score ``r_k**-d`` decreases in ``r_k``, so comparing radii is enough.
     """
     everything = scene.units(scene.draws.x)
     k = min(k, len(everything) - 1)

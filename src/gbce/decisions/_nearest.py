@@ -1,4 +1,8 @@
-"""The nearest point that reaches the target: the constrained problem of the paper's Section 2.1."""
+"""Find the nearest point that reaches the target: the constrained problem of the paper's Section 2.1.
+
+Points come from the cells of a readable tree ensemble or from a local search; each is confirmed by the model's own
+``predict``, rounded, and freed of changes that the model does not need.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,16 +24,20 @@ from gbce.space import Space
 
 __all__ = ["Nearest", "nearest_points", "reaching_rows"]
 
-_PATH = 6  # numbers of changes that have an answer of their own; by hand: more is nobody's plan
-_MODES = 12  # cheap points with different sets of changes that are confirmed beside these
-_KNOWN_STARTS, _LANDMARK_STARTS = 12, 12  # the cheapest known points, and training rows, to give changes back from
-_TRIALS = 60  # training rows that reach, and are asked about again where the row cannot become them as they are
-_SAME_COST = 0.005  # of the cost: so much dearer a point with fewer changes is as good; by hand
-_READABLE = 0.01  # of the cost, that numbers with few digits may add
-_MOST_DIGITS = 6  # of such numbers
-_BACK_ROUNDS, _MOST_BACK = 4, 2_000  # of giving single changes back in the end, and rows asked about in each
-_CONFIRMED = 1e-9  # of the cost: what was found on cells is as cheap as it was priced, but for rounding
-_FIRST_CONFIRMED = 2  # points asked about next where the model denies one, twice as many each time
+# All of these but the last but one were chosen by hand.
+_PATH = 6  # largest number of changes with a point of its own: nobody plans with more
+_MODES = 12  # cheap points with different sets of changes that are confirmed besides these
+_KNOWN_STARTS, _LANDMARK_STARTS = (
+    12,
+    12,
+)  # the cheapest evaluated points, and training rows, from which changes are undone
+_TRIALS = 60  # training rows that reach the target but must be projected, and evaluated again, to be admissible
+_SAME_COST = 0.005  # relative: a point dearer by no more than this is preferred if it has fewer changes
+_READABLE = 0.01  # relative cost that rounding to few digits may add
+_MOST_DIGITS = 6  # of rounded numbers
+_UNDO_ROUNDS, _MOST_UNDONE = 4, 2_000  # rounds of undoing single changes at the end, and rows evaluated in each
+_CONFIRMED = 1e-9  # relative rounding error of the cost of a point found on cells
+_FIRST_CONFIRMED = 2  # points evaluated next where the model rejects one; doubled each time
 
 
 @dataclass(frozen=True)
@@ -39,38 +47,38 @@ class Nearest(Rule):
     Parameters
     ----------
     distance : {"l1", "l2", "changes"}
-        What is made small, in units of each feature's scale, any change of a category being one: the sum of changes,
-        the Euclidean distance, or the number of changed features, and the sum of changes among as many.
+        Distance to minimise, in units of each feature's scale, where any change of a category counts as one: the sum of
+        absolute changes, the Euclidean distance, or the number of changed features (ties go to the smaller sum).
     max_changes : int, optional
-        Most features that may change; what is computed from others does not count.
+        Largest number of features that may change; computed columns do not count.
     margin : float
-        How far beyond the boundary, in units of the target's output: probability for :class:`gbce.Class` (with 0.1 at
-        least 0.6, where its own decision counts), the model's output for :class:`gbce.AtLeast`, :class:`gbce.AtMost`,
-        :class:`gbce.Range`, :class:`gbce.Value` and :class:`gbce.Change`. Refused for targets that no single output
-        tells about (:class:`gbce.Multi`, :class:`gbce.Loss`).
+        How far beyond the boundary, in units of the target's output: a probability for :class:`gbce.Class` (0.1 means
+        at least 0.6 if the model's own decision counts), the model's output for :class:`gbce.AtLeast`,
+        :class:`gbce.AtMost`, :class:`gbce.Range`, :class:`gbce.Value` and :class:`gbce.Change`. Refused for targets
+        that do not depend on a single output (:class:`gbce.Multi`, :class:`gbce.Loss`).
     prove : bool
-        Whether to prove, where the first model is a tree ensemble that can be read, how much cheaper any other point
-        can be: the decision's ``proof`` says it, and a cheaper point that turns up on the way is taken. Its work is
-        limited: that is well below a second for ten columns, and 4 and 8 CPU seconds were measured for thirty. It holds
-        for the whole space: rules between columns only leave fewer points.
+        Whether to prove a lower bound on the cost, if the first model is a tree ensemble that can be read: the bound is
+        in the decision's ``proof``, and a cheaper point found on the way is taken. The work is limited: well below a
+        second for ten columns; 4 and 8 CPU seconds were measured for thirty. The bound holds for the whole space, as
+        constraints between columns only exclude points.
 
     Notes
     -----
-    With several models the first decides, as in ``reached`` and ``status``, however they are combined; points that the
-    others accept too are for ``ChanceConstrained(across="models")`` and :meth:`gbce.Explainer.frontier`.
+    With several models the first decides, as in ``reached`` and ``status``, however they are combined; use
+    ``ChanceConstrained(across="models")`` or :meth:`gbce.Explainer.frontier` for points that the others accept too.
 
-    A tree ensemble that can be read is searched on the cells between its splits, without asking it, and asked to
-    confirm what was found. Of other models, and where rules between columns close the way on cells, the search asks
-    about 4,000 rows and 150 for each feature at most, and never more than 12,000, in few calls. If any point that the
-    explanation looked at reaches, so does this one, at no higher cost: the sampler's points, the training rows it asked
-    about, the row. What is chosen is confirmed by the model's own decision; where the model denies a point, the
-    next one is taken. Real numbers are rounded to few digits where that adds no more than a hundredth to the cost.
-    Of points whose costs differ by less than half a percent, the one with fewer changes is taken.
+    A tree ensemble that can be read is searched on the cells between its splits without calling the model, which only
+    confirms the result. For other models, and where constraints between columns obstruct the search on cells, the
+    search evaluates at most 4,000 rows plus 150 per feature, never more than 12,000, in few calls. The result is never
+    dearer than any point of the explanation that reaches the target: the sampler's points, the training rows it
+    evaluated, the row itself. The chosen point is confirmed by the model's own decision; if the model rejects a point,
+    the next one is taken. Real numbers are rounded to few digits where that adds at most 1% to the cost. Among points
+    whose costs differ by less than 0.5%, the one with the fewest changes is taken.
 
-    If none reaches, it is the best seen: the point of least loss, and a note says so.
+    If no point reaches the target, the point of least loss is chosen, and a note says so.
 
-    The cheapest points with at most 1, 2, ... 6 changes stand beside it: :attr:`gbce.Explanation.sparsity_path`.
-    Without a model at hand (``explanation.decide``, ``explanation.at``) all are picked among evaluated points.
+    The cheapest points with at most 1, 2, ... 6 changes accompany it: :attr:`gbce.Explanation.sparsity_path`.
+    Without a model at hand (``explanation.decide``, ``explanation.at``) all are chosen among evaluated points.
 
     Examples
     --------
@@ -99,89 +107,91 @@ class Nearest(Rule):
             raise ValueError(f"Nearest: prove must be True or False, not {self.prove!r}")
 
     def check_target(self, target: Target) -> None:
-        """Refuse a margin that the target has no room for."""
+        """Refuse a margin that does not fit into the target."""
         Reaching(target, self.margin).require(self)
 
     @property
     def has_path(self) -> bool:
-        """True: the cheapest points for each number of changes stand beside its answer."""
+        """True: the cheapest points for each number of changes accompany the chosen one."""
         return True
 
     @property
     def priced_by(self) -> str:
-        """The distance that prices points: ties between numbers of changes go by the sum of changes."""
+        """The distance that ranks points: ``"changes"`` breaks ties by the sum of changes."""
         return "l2" if self.distance == "l2" else "l1"
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the cheapest point that reaches, with the cheapest for each number of changes beside it."""
+        """Choose the cheapest point that reaches the target, and the cheapest for each number of changes."""
         known = _Known.of(scene, self)
         if known.row_reaches:
             return Choice(scene.row.x, scene.row)
         if scene.posterior is None:
-            return self._choose_known(scene, known)
-        sites, seen = _find(scene, scene.posterior, self, known)
-        path = self._path(sites, known.cheapest)
+            return self._choose_among_evaluated(scene, known)
+        points, seen = _search(scene, scene.posterior, self, known)
+        path = self._order_path(points, known.cheapest)
         if not path:
-            return self._best_seen(scene, known, seen)
+            return self._choose_best_seen(scene, known, seen)
         if self.prove:
-            return self._choose_proved(scene, scene.posterior, sites, path)
-        return Choice(sites.x[path], names=self._names(sites.changes[path]))
+            return self._choose_proved(scene, scene.posterior, points, path)
+        return Choice(points.x[path], names=self._name_path(points.changes[path]))
 
-    def _choose_proved(self, scene: Scene, posterior: GibbsPosterior, sites: NearestPoints, path: list[int]) -> Choice:
-        """Choose with a proof, and a cheaper point where the proof comes upon one."""
-        reaching, names = Reaching(posterior.target, self.margin), self._names(sites.changes[path])
+    def _choose_proved(self, scene: Scene, posterior: GibbsPosterior, points: NearestPoints, path: list[int]) -> Choice:
+        """Choose with a proof, taking a cheaper point if the proof finds one."""
+        reaching, names = Reaching(posterior.target, self.margin), self._name_path(points.changes[path])
 
         def accepts(x: Array) -> Array:
-            return reaching.judge(_decide(posterior, x)).reached
+            return reaching.judge(_predict_first(posterior, x)).reached
 
-        x, proof = prove_nearest(scene, posterior, self, sites.x[path[0]], accepts, _READABLE)
+        x, proof = prove_nearest(scene, posterior, self, points.x[path[0]], accepts, _READABLE)
         note = "" if proof else f"{self.label}: nothing could be proved; {NO_PROOF}"
-        return Choice(np.vstack([x[None, :], sites.x[path[1:]]]), note=note, names=names, proof=proof)
+        return Choice(np.vstack([x[None, :], points.x[path[1:]]]), note=note, names=names, proof=proof)
 
-    def _path(self, sites: NearestPoints, bound: float) -> list[int]:
-        """Return positions of the answer, first, and of the cheapest points for other numbers of changes."""
+    def _order_path(self, points: NearestPoints, bound: float) -> list[int]:
+        """Return positions of the chosen point, first, and of the cheapest points for other numbers of changes."""
         steps: list[int] = []
         least = np.inf
-        order = np.lexsort((sites.cost, sites.changes))
+        order = np.lexsort((points.cost, points.changes))
         for i in order.tolist():
-            if sites.cost[i] < least * (1.0 - _SAME_COST) and (sites.changes[i] <= _PATH or i == sites.cost.argmin()):
-                if steps and sites.changes[steps[-1]] == sites.changes[i]:
+            if points.cost[i] < least * (1.0 - _SAME_COST) and (
+                points.changes[i] <= _PATH or i == points.cost.argmin()
+            ):
+                if steps and points.changes[steps[-1]] == points.changes[i]:
                     steps.pop()
                 steps.append(i)
-                least = float(sites.cost[i])
+                least = float(points.cost[i])
         if not steps:
             return []
-        if self.distance != "changes" and least > bound:  # never dearer than what was known
-            steps.append(int(sites.cost.argmin()))
+        if self.distance != "changes" and least > bound:  # never dearer than a known point
+            steps.append(int(points.cost.argmin()))
         answer = steps[0] if self.distance == "changes" else steps[-1]
         return [answer, *(i for i in steps if i != answer)]
 
-    def _names(self, changes: Array) -> tuple[str, ...]:
+    def _name_path(self, changes: Array) -> tuple[str, ...]:
         return ("", *(f"with {k} change{'s' * (k > 1)}" for k in changes[1:].tolist()))
 
-    def _choose_known(self, scene: Scene, known: "_Known") -> Choice:
-        """Choose among evaluated points."""
+    def _choose_among_evaluated(self, scene: Scene, known: "_Known") -> Choice:
+        """Choose among evaluated points, without calling the model."""
         if len(known.where) == 0:
-            return self._best_seen(scene, known, None)
+            return self._choose_best_seen(scene, known, None)
         x = scene.draws.known.x[known.where]
         best: dict[int, int] = {}
         for i in np.lexsort((known.cost, known.changes)).tolist():
             best.setdefault(int(known.changes[i]), i)
         few = np.array(list(best.values()))
-        path = self._path(NearestPoints(x[few], known.cost[few], known.changes[few]), known.cheapest)
+        path = self._order_path(NearestPoints(x[few], known.cost[few], known.changes[few]), known.cheapest)
         points = scene.draws.known.take(known.where[few[path]])
-        return Choice(points.x, points, names=self._names(known.changes[few[path]]))
+        return Choice(points.x, points, names=self._name_path(known.changes[few[path]]))
 
-    def _best_seen(self, scene: Scene, known: "_Known", seen: "_Seen | None") -> Choice:
-        """Choose the point of least loss, and say that none reaches."""
+    def _choose_best_seen(self, scene: Scene, known: "_Known", seen: "_Best | None") -> Choice:
+        """Choose the point of least loss, with a note that none reaches the target."""
         limits = [] if self.max_changes is None else [f"at most {self.max_changes} changed features"]
         limits += [] if self.margin == 0 else [f"a margin of {self.margin:g}"]
         under = f" with {' and '.join(limits)}" if limits else ""
         note = (
-            f"{self.label}: no point that was looked at reaches the target ({scene.query.target.describe()}){under}; "
+            f"{self.label}: no evaluated point reaches the target ({scene.query.target.describe()}){under}; "
             "this is the best seen, the point of least loss."
         )
-        row = scene.row.take(np.isfinite(scene.row.cost))  # not one that breaks the conditions of a follow-up question
+        row = scene.row.take(np.isfinite(scene.row.cost))  # unless it violates the conditions of a follow-up question
         points = Points.join([row, scene.draws.known.take(known.allowed)])
         at = first_of_least(points.loss[:, 0], costs(scene.space, points.x, scene.x0, self.priced_by))
         if seen is not None and seen.loss < points.loss[at, 0]:
@@ -190,8 +200,8 @@ class Nearest(Rule):
         return Choice(best.x, best, note)
 
 
-class _Seen(NamedTuple):
-    """The point of least loss that a search has asked about."""
+class _Best(NamedTuple):
+    """The point of least loss that a search has evaluated."""
 
     x: Array
     loss: float
@@ -199,11 +209,11 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class _Known:
-    """What an explanation knows to reach before anything more is asked.
+    """Points known to reach the target before the search.
 
-    ``where`` ``(n,)`` are positions among the known points, with ``cost`` and ``changes`` ``(n,)``; ``allowed`` are
-    those within the number of changes, whether they reach or not. ``rows`` ``(l, d)`` are training rows that reach and
-    that the row can become; ``others`` ``(m, d)`` those that it cannot become, as near as it can.
+    ``where`` ``(n,)`` are positions among the evaluated points, with ``cost`` and ``changes`` ``(n,)``; ``allowed`` are
+    those within the number of changes, whether they reach or not. ``rows`` ``(l, d)`` are admissible training rows that
+    reach; ``others`` ``(m, d)`` are projections of those that are not admissible.
     """
 
     row_reaches: bool
@@ -218,7 +228,7 @@ class _Known:
 
     @classmethod
     def of(cls, scene: Scene, rule: Nearest) -> "_Known":
-        """Look through the points of a scene."""
+        """Collect the points of a scene that reach the target."""
         space, x0, points = scene.space, scene.x0, scene.draws.known
         reaching = Reaching(scene.query.target, rule.margin)
         most = len(space) if rule.max_changes is None else rule.max_changes
@@ -248,8 +258,8 @@ class _Known:
         own = self.cost[self.changes <= k].min(initial=np.inf)
         return float(min(own, self.row_costs[self.row_changes <= k].min(initial=np.inf)))
 
-    def starts(self, scene: Scene) -> Array:
-        """Return known points ``(s, d)`` to begin with: cheap ones, and the cheapest for each number of changes."""
+    def choose_starts(self, scene: Scene) -> Array:
+        """Return known points ``(s, d)`` to start from: the cheapest, also for each number of changes."""
         order = np.argsort(self.cost, kind="stable")
         chosen = list(order[:_KNOWN_STARTS])
         for k in range(1, _PATH + 1):
@@ -257,10 +267,10 @@ class _Known:
         mine = scene.draws.known.x[self.where[np.unique(np.array(chosen, dtype=int))]]
         return np.vstack([mine, self.rows[np.argsort(self.row_costs, kind="stable")[:_LANDMARK_STARTS]]])
 
-    def said(self, scene: Scene, reaching: Reaching, cost: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """Return known points ``(n, d)`` that reach, the cheapest first, and what the first model said, ``(n, 1)``.
+    def outputs(self, scene: Scene, reaching: Reaching, cost: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return known points ``(n, d)`` that reach, the cheapest first, and the first model's outputs ``(n, 1)``.
 
-        Training rows are among them, whether the row can become them or not.
+        Training rows are included, admissible or not.
         """
         posterior, points = scene.posterior, scene.draws.known
         x, outputs = points.x[self.where], points.outputs[self.where, :1]
@@ -273,76 +283,68 @@ class _Known:
 
 
 def nearest_points(scene: Scene, posterior: GibbsPosterior, rule: Nearest) -> NearestPoints:
-    """Return cheap points that reach, each confirmed by the model's own decision and with another set of changes.
+    """Return cheap points that reach the target, each confirmed by ``predict`` and with another set of changes.
 
-    Parameters
-    ----------
-    scene : Scene
-        What was asked and drawn.
-    posterior : GibbsPosterior
-        With the models, and what may be spent.
-    rule : Nearest
-        With distance, largest number of changes and margin.
-
-    Returns
-    -------
-    NearestPoints
-        The cheapest first; empty where none was found.
+    The cheapest come first; empty if none was found. ``rule`` gives distance, largest number of changes and margin.
     """
-    return _find(scene, posterior, rule, _Known.of(scene, rule))[0]
+    return _search(scene, posterior, rule, _Known.of(scene, rule))[0]
 
 
-def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known) -> tuple[NearestPoints, _Seen | None]:
-    """Search, confirm and round; the best point that was seen comes with it."""
+def _search(
+    scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known
+) -> tuple[NearestPoints, _Best | None]:
+    """Search, confirm, undo changes and round; return the points found and the best point evaluated."""
     space, x0 = scene.space, scene.x0
     reaching = Reaching(posterior.target, rule.margin)
-    best: list[_Seen] = []
+    best: list[_Best] = []
     most = len(space) if rule.max_changes is None else rule.max_changes
 
     def judge(x: Array) -> Judged:
-        said = posterior.evaluate_first(x)
+        evaluated = posterior.evaluate_first(x)
         few = np.flatnonzero(_count_changes(scene, x) <= most)
         if len(few):
-            least = few[int(said.loss[few, 0].argmin())]
-            best.append(_Seen(x[least], float(said.loss[least, 0])))
-        return reaching.judge(said)
+            least = few[int(evaluated.loss[few, 0].argmin())]
+            best.append(_Best(x[least], float(evaluated.loss[least, 0])))
+        return reaching.judge(evaluated)
 
     def cost(x: Array) -> Array:
         return costs(space, x, x0, rule.priced_by)
 
     data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
-    around = CandidateMoves(space, x0, values_to_try(space, x0, data), cost)
+    moves = CandidateMoves(space, x0, values_to_try(space, x0, data), cost)
     first = replace(posterior, predictors=posterior.predictors[:1])
-    power, starts, trials = 2 if rule.priced_by == "l2" else 1, known.starts(scene), known.others
+    power, starts, trials = 2 if rule.priced_by == "l2" else 1, known.choose_starts(scene), known.others
     begin = np.vstack([starts, trials])
     on_cells = seek_on_cells(scene, posterior, reaching, begin, power=power, most_changes=rule.max_changes, path=_PATH)
     confirmed = False
     for found in on_cells:
-        sites = _confirm(posterior, reaching, _join_known(scene, found, known, most))
-        confirmed = bool(sites.cost.min(initial=np.inf) <= (1.0 + _CONFIRMED) * found.cost.min(initial=np.inf) < np.inf)
+        points = _confirm(posterior, reaching, _join_known(scene, found, known, most))
+        confirmed = bool(
+            points.cost.min(initial=np.inf) <= (1.0 + _CONFIRMED) * found.cost.min(initial=np.inf) < np.inf
+        )
         trials = np.vstack([found.x, trials])
         if confirmed:
             break
-    if not confirmed or _has_rules(space):  # which may ask for moves that are made together
+    if not confirmed or _has_constraints(space):  # constraints may require several features to move together
         found = find_nearest(
-            around, judge, starts, trials=trials, known=known.said(scene, reaching, cost), power=power,
+            moves, judge, starts, trials=trials, known=known.outputs(scene, reaching, cost), power=power,
             most_changes=rule.max_changes, affords=first.affords,
         )  # fmt: skip
-        sites = _confirm(posterior, reaching, _join_known(scene, found, known, most))
-    sites = _give_back(posterior, reaching, around, sites)
-    sites = _round(posterior, reaching, around, sites, known)
-    fewer = _give_back(posterior, reaching, around, sites)  # a number that was rounded may make up for another change
-    if len(fewer.x) > len(sites.x):
-        sites = _round(posterior, reaching, around, fewer, known)
-    return sites, min(best, key=lambda seen: seen.loss, default=None)
+        points = _confirm(posterior, reaching, _join_known(scene, found, known, most))
+    points = _undo_changes(posterior, reaching, moves, points)
+    points = _round(posterior, reaching, moves, points, known)
+    fewer = _undo_changes(posterior, reaching, moves, points)  # rounding may have made another change unnecessary
+    if len(fewer.x) > len(points.x):
+        points = _round(posterior, reaching, moves, fewer, known)
+    return points, min(best, key=lambda seen: seen.loss, default=None)
 
 
-def _has_rules(space: Space) -> bool:
+def _has_constraints(space: Space) -> bool:
     return bool(space.constraints) or bool(space.computed)
 
 
 def _join_known(scene: Scene, found: NearestPoints, known: _Known, most: int) -> NearestPoints:
-    """Return what a search found and what was known, within the number of changes, the cheapest first."""
+    """Join the points found and those known, within the number of changes, the cheapest first."""
     few = (found.changes <= most) & scene.space.admissible(found.x, scene.x0)
     x = np.vstack([found.x[few], scene.draws.known.x[known.where], known.rows])
     cost = np.concatenate([found.cost[few], known.cost, known.row_costs])
@@ -351,97 +353,98 @@ def _join_known(scene: Scene, found: NearestPoints, known: _Known, most: int) ->
     return NearestPoints(x[order], cost[order], changes[order])
 
 
-def _confirm(posterior: GibbsPosterior, reaching: Reaching, sites: NearestPoints) -> NearestPoints:
-    """Return sites that the model's own decision confirms: the cheapest for each number of changes, and some more.
+def _confirm(posterior: GibbsPosterior, reaching: Reaching, points: NearestPoints) -> NearestPoints:
+    """Return the points that ``predict`` confirms: the cheapest for each number of changes, and some more.
 
-    Where the model denies a point, the next one takes its place. What a budget leaves no row to confirm is taken as
-    it was found.
+    If the model rejects a point, the next one is tried. If the budget allows no confirmation, the cheapest are kept.
     """
     verdict: dict[int, bool] = {}
     batch = _FIRST_CONFIRMED
     with suppress(BudgetSpentError):
-        while open_ones := _open(sites, verdict, batch):
-            told = reaching.judge(_decide(posterior, sites.x[open_ones])).reached
-            verdict |= dict(zip(open_ones, told.tolist(), strict=True))
+        while open_ones := _select_unconfirmed(points, verdict, batch):
+            accepted = reaching.judge(_predict_first(posterior, points.x[open_ones])).reached
+            verdict |= dict(zip(open_ones, accepted.tolist(), strict=True))
             batch *= 2
     if not verdict:
-        verdict = dict.fromkeys(_open(sites, verdict, 1), True)
+        verdict = dict.fromkeys(_select_unconfirmed(points, verdict, 1), True)
     kept = np.array(sorted(i for i, yes in verdict.items() if yes), dtype=int)
-    return NearestPoints(sites.x[kept], sites.cost[kept], sites.changes[kept])
+    return NearestPoints(points.x[kept], points.cost[kept], points.changes[kept])
 
 
-def _open(sites: NearestPoints, verdict: dict[int, bool], batch: int) -> list[int]:
-    """Return sites to ask about: for each number of changes the next few, unless one is confirmed already."""
+def _select_unconfirmed(points: NearestPoints, verdict: dict[int, bool], batch: int) -> list[int]:
+    """Return points to confirm: the next few for each number of changes without a confirmed point."""
     wanted: dict[int, None] = {}
-    confirmed = [int(sites.changes[i]) for i, yes in verdict.items() if yes]
+    confirmed = [int(points.changes[i]) for i, yes in verdict.items() if yes]
     n = batch if verdict else 1
     for k in (*range(1, _PATH + 1), np.inf):
         if confirmed and min(confirmed) <= k:
             continue
-        own = np.flatnonzero(sites.changes <= k)[: n + len(verdict)]  # among so many there are enough untried ones
+        own = np.flatnonzero(points.changes <= k)[
+            : n + len(verdict)
+        ]  # contains n unevaluated ones if there are that many
         wanted |= dict.fromkeys([i for i in own.tolist() if i not in verdict][:n])
     if not verdict:
-        wanted |= dict.fromkeys(range(min(_MODES, len(sites.cost))))
+        wanted |= dict.fromkeys(range(min(_MODES, len(points.cost))))
     return list(wanted)
 
 
 def _round(
-    posterior: GibbsPosterior, reaching: Reaching, around: CandidateMoves, sites: NearestPoints, known: _Known
+    posterior: GibbsPosterior, reaching: Reaching, moves: CandidateMoves, points: NearestPoints, known: _Known
 ) -> NearestPoints:
-    """Return sites with real numbers of few digits, where the model confirms them and they cost hardly more."""
-    tried, digit, site = around.rounded(sites.x, _MOST_DIGITS)
-    cost, changes = around.cost(tried), around.changed(tried).sum(axis=1)
-    bound = np.array([known.cheapest_with(k) for k in sites.changes.tolist()])
-    ceiling = np.minimum((1.0 + _READABLE) * sites.cost, np.maximum(bound, sites.cost))
-    fits = (cost <= ceiling[site]) & (changes <= sites.changes[site])
-    tried, digit, site, cost, changes = tried[fits], digit[fits], site[fits], cost[fits], changes[fits]
+    """Round real numbers to few digits where the model confirms the point and the cost hardly grows."""
+    tried, digit, source = moves.rounded(points.x, _MOST_DIGITS)
+    cost, changes = moves.cost(tried), moves.changed(tried).sum(axis=1)
+    bound = np.array([known.cheapest_with(k) for k in points.changes.tolist()])
+    ceiling = np.minimum((1.0 + _READABLE) * points.cost, np.maximum(bound, points.cost))
+    fits = (cost <= ceiling[source]) & (changes <= points.changes[source])
+    tried, digit, source, cost, changes = tried[fits], digit[fits], source[fits], cost[fits], changes[fits]
     if len(tried) == 0:
-        return sites
+        return points
     try:
-        reached = reaching.judge(_decide(posterior, tried)).reached
+        reached = reaching.judge(_predict_first(posterior, tried)).reached
     except BudgetSpentError:
-        return sites
-    x, new_cost, new_changes = sites.x.copy(), sites.cost.copy(), sites.changes.copy()
-    for i in np.unique(site[reached]).tolist():
-        own = np.flatnonzero((site == i) & reached)
+        return points
+    x, new_cost, new_changes = points.x.copy(), points.cost.copy(), points.changes.copy()
+    for i in np.unique(source[reached]).tolist():
+        own = np.flatnonzero((source == i) & reached)
         best = own[first_of_least(digit[own].astype(float), cost[own])]
         x[i], new_cost[i], new_changes[i] = tried[best], cost[best], changes[best]
     order = np.lexsort((new_changes, new_cost))
     return NearestPoints(x[order], new_cost[order], new_changes[order])
 
 
-def _give_back(
-    posterior: GibbsPosterior, reaching: Reaching, around: CandidateMoves, sites: NearestPoints
+def _undo_changes(
+    posterior: GibbsPosterior, reaching: Reaching, moves: CandidateMoves, points: NearestPoints
 ) -> NearestPoints:
-    """Return sites, and beside them those without single changes that the model itself does not need."""
-    x = sites.x.copy()
-    for _ in range(_BACK_ROUNDS):
-        whose, feature = np.nonzero(around.changed(x))
+    """Return the points, preceded by those from which changes that the model does not need were undone."""
+    x = points.x.copy()
+    for _ in range(_UNDO_ROUNDS):
+        whose, feature = np.nonzero(moves.changed(x))
         rows = x[whose]
-        rows[np.arange(len(rows)), feature] = around.x0[feature]
-        rows, good = around.snap(rows)
-        good &= (around.cost(rows) < around.cost(x)[whose]) & around.changed(rows).any(axis=1) if len(rows) else good
+        rows[np.arange(len(rows)), feature] = moves.x0[feature]
+        rows, good = moves.snap(rows)
+        good &= (moves.cost(rows) < moves.cost(x)[whose]) & moves.changed(rows).any(axis=1) if len(rows) else good
         rows, whose = rows[good], whose[good]
-        if len(rows) == 0 or len(rows) > _MOST_BACK:
+        if len(rows) == 0 or len(rows) > _MOST_UNDONE:
             break
         try:
-            reached = reaching.judge(_decide(posterior, rows)).reached
+            reached = reaching.judge(_predict_first(posterior, rows)).reached
         except BudgetSpentError:
             break
         if not reached.any():
             break
         for i in np.unique(whose[reached]).tolist():
             own = np.flatnonzero((whose == i) & reached)
-            x[i] = rows[own[np.argmin(around.cost(rows[own]))]]
-    fewer = x[around.changed(x).sum(axis=1) < sites.changes]
-    x = np.vstack([np.unique(fewer, axis=0), sites.x])
-    cost, changes = around.cost(x), around.changed(x).sum(axis=1)
+            x[i] = rows[own[np.argmin(moves.cost(rows[own]))]]
+    fewer = x[moves.changed(x).sum(axis=1) < points.changes]
+    x = np.vstack([np.unique(fewer, axis=0), points.x])
+    cost, changes = moves.cost(x), moves.changed(x).sum(axis=1)
     order = np.lexsort((changes, cost))
     return NearestPoints(x[order], cost[order], changes[order])
 
 
-def _decide(posterior: GibbsPosterior, x: Array) -> Evaluated:
-    """Return what the first model itself decides about points ``(n, d)``, if the budget allows it."""
+def _predict_first(posterior: GibbsPosterior, x: Array) -> Evaluated:
+    """Evaluate points ``(n, d)`` by the first model's own ``predict``, if the budget allows it."""
     first = replace(posterior, predictors=posterior.predictors[:1])
     if replace(first.panel, use_predict=True).affords(len(x)) < len(x):
         raise BudgetSpentError(f"{len(x):,} points to confirm are not within the budget")
@@ -453,21 +456,21 @@ def _judge_points(reaching: Reaching, points: Points) -> Judged:
 
 
 def _count_changes(scene: Scene, x: Array) -> Array:
-    """Return how many features that can move differ from the row, ``(n,)``."""
+    """Count the free features that differ from the row: ``(n,)``."""
     return np.asarray(scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1))
 
 
 def reaching_rows(scene: Scene, reaching: Reaching, most: int) -> tuple[Array, Array]:
-    """Return training rows ``(n, d)`` that reach and the row can become, and the cheapest others as near as it can."""
+    """Return admissible training rows ``(n, d)`` that reach the target, and projections of the cheapest others."""
     posterior, none = scene.posterior, np.zeros((0, len(scene.space)))
-    said = None if posterior is None else posterior.landmark_said
-    if posterior is None or posterior.landmarks is None or said is None:
+    evaluated = None if posterior is None else posterior.landmark_said
+    if posterior is None or posterior.landmarks is None or evaluated is None:
         return none, none
-    rows = posterior.landmarks[reaching.judge(said).reached]
+    rows = posterior.landmarks[reaching.judge(evaluated).reached]
     placed = scene.space.project(rows, scene.x0)
     good = scene.space.admissible(placed, scene.x0) & scene.space.changed(placed, scene.x0).any(axis=1)
     rows, placed = rows[good], placed[good]
-    same = ~scene.space.changed(placed, rows[:, :]).any(axis=1) if len(rows) else np.zeros(0, dtype=bool)
+    same = ~scene.space.changed(placed, rows).any(axis=1) if len(rows) else np.zeros(0, dtype=bool)
     few = _count_changes(scene, placed) <= most
     others = placed[~same | ~few]
     return placed[same & few], others[np.argsort(scene.distance(others), kind="stable")[:_TRIALS]]

@@ -1,4 +1,4 @@
-"""Bayes decisions: points that minimise the expected discrepancy to a draw (Section 2.5.1 b of the paper)."""
+"""Bayes point estimates (Section 2.5.1 b of the paper), representative and random draws, and direct optimisation."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,21 +15,23 @@ from gbce.space import Centre, Places
 
 __all__ = ["DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw"]
 
-# --- bayes decisions -------------------------------------------------------------------------------------------------
+# Weiszfeld's iteration, relative to the extent of the draws; chosen by hand, far below any difference between rows.
+_STEP_TOLERANCE = 1e-10  # a shorter step is the last one
+_ON_A_DRAW = 1e-14  # within this distance the iterate coincides with a draw
+_MAX_RANDOM_DRAWS = 10_000  # each is evaluated under 200 perturbed copies by default: two million model rows
+_MAX_REPRESENTED = 4_000  # distinct draws among which representatives are chosen: 128 MB of distances
 
-# Of Weiszfeld's iteration, relative to the extent of the draws; chosen by hand, far below any difference of rows.
-_STEP_TOLERANCE = 1e-10  # a step that is shorter is the last one
-_ON_A_DRAW = 1e-14  # a draw that is nearer than this is where the iteration stands
+# --- bayes point estimates -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Mean(Rule):
     """The posterior mean: least expected squared distance.
 
-    Whole numbers and categories make it a Fréchet mean: the row with the least expected squared distance, in units of
-    each feature's scale, among admissible rows. A category takes its most probable level.
+    With integers and categories it is a Fréchet mean: the admissible row of least expected squared distance, in units
+    of each feature's scale. A category takes its most probable level.
 
-    Under a curved or multimodal posterior it can fall where the target is missed; the table says so.
+    Under a curved or multimodal posterior it may miss the target; the table shows that.
 
     Examples
     --------
@@ -49,7 +51,7 @@ class GeometricMedian(Rule):
     Parameters
     ----------
     max_iterations : int
-        Of Weiszfeld's iteration, with the step of Vardi and Zhang (2000) where it lands on a draw.
+        Limit of Weiszfeld's iteration, with the step of Vardi and Zhang (2000) where it lands on a draw.
 
     Examples
     --------
@@ -88,18 +90,18 @@ class Medoid(Rule):
 
 
 def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000) -> Centre:
-    """Point with the least weighted sum of Euclidean distances to ``u``, ``n`` places with weights ``(n,)``."""
+    """Return the point of least weighted sum of Euclidean distances to ``n`` places with weights ``(n,)``."""
     y = u.centre(weights, weights.sum())
     size = max(float(np.abs(u.axes - y.axes).max(initial=0.0)), float(u.heights.max(initial=0.0)), TINY)
     for _ in range(max_iterations):
-        gap = np.sqrt(u.squares_from(y))
-        away = gap > _ON_A_DRAW * size
-        pull = np.where(away, weights / np.where(away, gap, 1.0), 0.0)
+        distance = np.sqrt(u.squares_from(y))
+        away = distance > _ON_A_DRAW * size
+        pull = np.where(away, weights / np.where(away, distance, 1.0), 0.0)
         if not away.any():
             return y
         target = u.centre(pull, pull.sum())
         here = float(weights[~away].sum())
-        if here > 0:  # y sits on a draw: leave it only if the others pull harder than its own weight
+        if here > 0:  # y is a draw: leave it only if the others pull harder than its own weight
             force = float(pull.sum() * u.between(target, y))
             if force <= here:
                 return y
@@ -111,19 +113,16 @@ def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000) -> 
 
 
 def expected_distance(a: Places, u: Places, weights: Array) -> Array:
-    """Weighted mean Euclidean distance of each of the places ``a`` to ``u``, without a matrix of all pairs."""
+    """Return the weighted mean Euclidean distance of each place of ``a`` to ``u``, in blocks."""
     return np.concatenate([some.distances(u) @ weights for some in a.blocks(u)])
 
 
 def _choose_nearest_row(scene: Scene, u: Centre) -> Choice:
-    """Choose the admissible row nearest to a point among the free features' axes."""
+    """Choose the admissible row nearest to a point in the coordinates of the free features."""
     return Choice(scene.space.nearest(u, scene.x0, scene.free)[None, :])
 
 
-# --- several points at once ------------------------------------------------------------------------------------------
-
-_MAX_RANDOM_DRAWS = 10_000  # each is judged under 200 perturbed copies by default: two million model rows
-_MAX_REPRESENTED = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
+# --- several points --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class DiverseSet(Rule):
         if len(where) > _MAX_REPRESENTED:
             keep = np.sort(np.argsort(-weight, kind="stable")[:_MAX_REPRESENTED])
             where, weight = where[keep], weight[keep]
-        chosen = representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
+        chosen = choose_representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
         note = "" if len(chosen) == self.k else f"{self.label}: the region has only {len(chosen)} distinct draws."
         return scene.pick(where[chosen], note)
 
@@ -176,7 +175,7 @@ class RandomDraw(Rule):
     Parameters
     ----------
     k : int
-        How many, at most 10,000: each of them is a decision, shown to the model and judged.
+        How many, at most 10,000: each of them is a decision that is evaluated by the model.
 
     Examples
     --------
@@ -190,8 +189,8 @@ class RandomDraw(Rule):
         require_counts(self, "k")
         if self.k > _MAX_RANDOM_DRAWS:
             raise ValueError(
-                f"RandomDraw: k must be at most {_MAX_RANDOM_DRAWS:,}, not {self.k:,}: each of them is shown to the "
-                "model and judged. More draws, not judged, are in explanation.draws."
+                f"RandomDraw: k must be at most {_MAX_RANDOM_DRAWS:,}, not {self.k:,}: each of them is "
+                "evaluated under noise. explanation.draws has more draws, without these figures."
             )
 
     def choose(self, scene: Scene) -> Choice:
@@ -199,8 +198,8 @@ class RandomDraw(Rule):
         return scene.pick(scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
 
 
-def representatives(u: Places, weights: Array, k: int) -> Array:
-    """Greedy k-medians: positions of at most ``k`` places of ``u`` that stand for the others."""
+def choose_representatives(u: Places, weights: Array, k: int) -> Array:
+    """Return positions of at most ``k`` representative places of ``u`` (greedy k-medians)."""
     distance = u.distances(u)
     nearest = np.full(len(u), np.inf)
     chosen: list[int] = []
@@ -220,14 +219,14 @@ class DirectOpt(Rule):
     """Minimise ``eta * loss + d(row, x)`` by Nelder-Mead from the row and from draws of the prior.
 
     All starts advance together, with one model call per iteration for all of them. Coordinates are the free
-    features in units of their scales; whole numbers and positions of levels are rounded.
+    features in units of their scales; integers and positions of levels are rounded.
 
     Parameters
     ----------
     n_starts : int
         The row, and one draw of the prior for each further start.
     max_iterations : int
-        Of each start.
+        Limit for each start.
 
     Examples
     --------
@@ -246,7 +245,7 @@ class DirectOpt(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose the best end point; ties go to the smaller distance from the row."""
         posterior = scene.model(self)
-        free = scene.free[~np.isnan(scene.x0[scene.free])]  # what is missing stays so
+        free = scene.free[~np.isnan(scene.x0[scene.free])]  # missing values stay missing
         unit = scene.space.scale[free]
 
         def rows(u: Array) -> Array:
@@ -254,7 +253,7 @@ class DirectOpt(Rule):
             x[:, free] = u * unit
             return scene.space.project(x, scene.x0)
 
-        seen: list[tuple[float, Array]] = []  # the best point of each question, for when the budget runs out
+        seen: list[tuple[float, Array]] = []  # the best point of each call, in case the budget runs out
 
         def objective(u: Array) -> Array:
             x = rows(u)

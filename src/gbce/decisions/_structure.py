@@ -1,4 +1,4 @@
-"""The search for the nearest point on the cells of a tree ensemble, for one question: no model is asked."""
+"""Search and prove the nearest point on the cells of a tree ensemble, without calling the model."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,30 +27,27 @@ from gbce.trees import (
 
 __all__ = ["NO_PROOF", "Reaching", "prove_nearest", "seek_on_cells"]
 
-# --- what it is to reach a target with a margin, and how much is missing where it is not reached ---------------------
-
-# Probabilities are compared by their log-odds, in which many classifiers add up what features say; a forest's zero is
-# taken as one vote in a thousand. By hand: it orders points of a search, nothing else.
+# Probabilities are compared by log-odds, in which many classifiers are additive; a forest's zero counts as one vote in
+# a thousand. Chosen by hand: it only orders the points of a search.
 _LEAST_ODDS = 1e-3
+_LEAST_SHORTFALL = 1e-12  # where the target is not reached, however close the output is
+NO_PROOF = (
+    "a proof needs a tree ensemble that can be read as cells, a target on one output or class, and enough budget to "
+    "search them."
+)
+
+# --- reaching a target -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Reaching:
-    """Whether the first model reaches a target, by ``margin`` more than it has to.
-
-    Parameters
-    ----------
-    target : Target
-        With its numbers filled in.
-    margin : float
-        In units of the output, see :class:`gbce.Nearest`.
-    """
+    """Whether the first model reaches ``target`` with ``margin`` to spare (see :class:`gbce.Nearest`)."""
 
     target: Target
     margin: float = 0.0
 
     def require(self, rule: Rule) -> None:
-        """Refuse a margin that the target has no room for, or does not know."""
+        """Refuse a margin that does not fit into the target, or is not defined for it."""
         if self.margin == 0:
             return
         name = type(self.target).__name__
@@ -58,8 +55,8 @@ class Reaching:
             low, high = self.target.accepted()
         except TypeError:
             raise ValueError(
-                f"{rule.label}: margin is a distance of one output from what is accepted, which {name} does not say; "
-                "leave margin at 0, and ask for more in the target itself"
+                f"{rule.label}: margin needs a target on a single output, which {name} is not; leave margin at 0, "
+                "and set a stricter target instead"
             ) from None
         room = min(high, 1.0) if self.target.reads_classes else high
         if low + self.margin > room or (np.isfinite(high) and low + self.margin > high - self.margin):
@@ -68,38 +65,40 @@ class Reaching:
                 f"{low:g} to {room:g}; ask for a smaller margin"
             )
 
-    def judge(self, said: Evaluated) -> Judged:
-        """Return what is missing at evaluated points, and whether they reach, by the first model."""
-        output, loss, reached = said.outputs[:, 0], said.loss[:, 0], said.reached[:, 0].astype(bool)
-        accepted = self._accepted()
+    def judge(self, evaluated: Evaluated) -> Judged:
+        """Compute the shortfall of evaluated points, and whether they reach the target, by the first model."""
+        output, loss = evaluated.outputs[:, 0], evaluated.loss[:, 0]
+        reached = evaluated.reached[:, 0].astype(bool)
+        accepted = self._accepted_range()
         if accepted is None:
             return Judged(loss, reached)
         low, high = accepted
         if self.margin > 0:
             reached = reached & (output >= low) & (output <= high)
-        with np.errstate(over="ignore", invalid="ignore"):  # outputs at both ends of what doubles hold
-            gap = np.maximum(self._place(low) - self._place(output), self._place(output) - self._place(high))
-        return Judged(gap, reached)
+        with np.errstate(over="ignore", invalid="ignore"):  # outputs near the limits of floats
+            shortfall = np.maximum(
+                self._comparison_scale(low) - self._comparison_scale(output),
+                self._comparison_scale(output) - self._comparison_scale(high),
+            )
+        return Judged(shortfall, reached)
 
-    def _accepted(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest output that are far enough inside; none if the output does not tell."""
+    def _accepted_range(self) -> tuple[float, float] | None:
+        """Return the lowest and highest accepted output, less the margin; ``None`` without a single output."""
         try:
             low, high = self.target.accepted()
         except TypeError:
             return None
         return low + self.margin, high - self.margin
 
-    def _place(self, output: float | Array) -> Array:
-        """Return outputs on the scale on which they are compared."""
+    def _comparison_scale(self, output: float | Array) -> Array:
+        """Return outputs on the scale on which they are compared: log-odds for probabilities."""
         if not self.target.reads_classes:
             return np.asarray(output, dtype=float)
         p = np.clip(output, _LEAST_ODDS, 1.0 - _LEAST_ODDS)
         return np.asarray(np.where(np.isinf(output), output, np.log(p / (1.0 - p))))
 
 
-# --- the search for the nearest point on the cells of a tree ensemble, for one question ------------------------------
-
-_LEAST_MISSING = 1e-12  # where a target is not reached, whatever else is said of it
+# --- search on cells -------------------------------------------------------------------------------------------------
 
 
 def seek_on_cells(
@@ -112,26 +111,14 @@ def seek_on_cells(
     most_changes: int | None,
     path: int,
 ) -> Iterator[NearestPoints]:
-    """Yield cheap points that reach by the leaves of the first model, if it is a tree ensemble that can be read.
+    """Yield cheap points that reach the target by the leaves of the first model, if it is a readable tree ensemble.
 
-    The first points may lie on the very boundary, where rounding decides; if the model denies them, those that come
-    next lie beyond it.
-
-    Parameters
-    ----------
-    scene : Scene
-        What was asked and drawn.
-    posterior : GibbsPosterior
-        With the models.
-    reaching : Reaching
-        The target and a margin.
-    starts : array of shape (s, d)
-        Points that may reach.
-    power, most_changes, path
-        As in :func:`gbce.search.find_nearest_cells`.
+    The first points may lie exactly on the boundary, where rounding decides; if the model rejects them, the next ones
+    lie strictly inside. ``starts`` ``(s, d)`` are points that may reach; the other options are those of
+    ``find_nearest_cells``.
     """
     first, target = posterior.predictors[0], reaching.target
-    if target.reads_classes and first.decide_always:  # by a rule of its own, which leaves do not tell
+    if target.reads_classes and first.decide_always:  # by a rule of its own that leaves do not show
         return
     trees = posterior.read_trees()
     reachable = None if trees is None else reachable_cells(
@@ -140,17 +127,17 @@ def seek_on_cells(
     if trees is None or reachable is None:
         return
     constraints = score_constraints(trees, target, reaching.margin)
-    wishes = (
-        [_read_outputs(trees, posterior, reaching)]
+    variants = (
+        [_constrain_outputs(trees, posterior, reaching)]
         if constraints is None
-        else _around_ties(trees, reaching, constraints)
+        else _handle_ties(trees, reaching, constraints)
     )
-    for one in wishes:
-        yield find_nearest_cells(trees, reachable, one, starts, power=power, most_changes=most_changes, path=path)
+    for variant in variants:
+        yield find_nearest_cells(trees, reachable, variant, starts, power=power, most_changes=most_changes, path=path)
 
 
-def _around_ties(trees: CellTrees, reaching: Reaching, constraints: ScoreConstraints) -> list[ScoreConstraints]:
-    """Return the wish with the boundary and, after it, without; where votes tie, the first of the classes wins."""
+def _handle_ties(trees: CellTrees, reaching: Reaching, constraints: ScoreConstraints) -> list[ScoreConstraints]:
+    """Return the constraints with the boundary and without it; where votes tie, the first class wins."""
     room, target = constraints.rounding(trees), reaching.target
     with_ties, beyond = constraints.beyond(-room), constraints.beyond(room)
     votes = isinstance(target, Class) and trees.inside.link == "identity" and len(constraints.least) > 0
@@ -159,28 +146,23 @@ def _around_ties(trees: CellTrees, reaching: Reaching, constraints: ScoreConstra
     return [with_ties, beyond]
 
 
-def _read_outputs(trees: CellTrees, posterior: GibbsPosterior, reaching: Reaching) -> ScoreConstraints:
-    """Return a wish that reads outputs as the target does, for targets that weighted sums cannot say."""
+def _constrain_outputs(trees: CellTrees, posterior: GibbsPosterior, reaching: Reaching) -> ScoreConstraints:
+    """Return constraints by the shortfall of outputs, for targets that are not linear in the scores."""
     first = posterior.predictors[0]
     plain = replace(posterior, budget=replace(posterior.budget, ceiling=None))
 
-    def missing(scores: Array) -> Array:
+    def compute_shortfall(scores: Array) -> Array:
         values = trees.inside.link_scores(scores)
         decided = values.argmax(axis=1) if first.classes is not None and values.ndim == 2 else None
-        said = reaching.judge(plain.read([Outputs(values, first.classes, decided, first.name)]))
-        gap = np.where(np.isfinite(said.gap), said.gap, np.finfo(float).max)
-        return np.where(said.reached, 0.0, np.maximum(gap, _LEAST_MISSING))
+        judged = reaching.judge(plain.read([Outputs(values, first.classes, decided, first.name)]))
+        shortfall = np.where(np.isfinite(judged.gap), judged.gap, np.finfo(float).max)
+        return np.where(judged.reached, 0.0, np.maximum(shortfall, _LEAST_SHORTFALL))
 
     n_scores = len(trees.base)
-    return ScoreConstraints(np.eye(n_scores), np.zeros(n_scores), missing)
+    return ScoreConstraints(np.eye(n_scores), np.zeros(n_scores), compute_shortfall)
 
 
-# --- a nearest point with a proof ------------------------------------------------------------------------------------
-
-NO_PROOF = (
-    "that takes a tree ensemble that can be read as cells, a target on one output or class, and a budget that lets it "
-    "be looked at."
-)
+# --- proof -----------------------------------------------------------------------------------------------------------
 
 
 def prove_nearest(
@@ -191,22 +173,11 @@ def prove_nearest(
     accepts: Callable[[Array], Array],
     readable: float,
 ) -> tuple[Array, Proof | None]:
-    """Return a point that reaches, as cheap as can be, and a proof of what it can cost at least.
+    """Return the cheapest known point that reaches the target, and a proof of a lower bound on its cost.
 
-    Parameters
-    ----------
-    scene : Scene
-        What was asked.
-    posterior : GibbsPosterior
-        With the models, and what may be spent.
-    rule : Nearest
-        With distance, margin and number of changes.
-    x : array of shape (d,)
-        The cheapest point that a search found.
-    accepts : callable
-        Takes points ``(n, d)``, returns whether the model itself accepts them.
-    readable : float
-        Share of the cost that numbers of few digits may add: a cheaper point is taken where it saves more.
+    ``x`` ``(d,)`` is the cheapest point found by a search; ``accepts`` tells whether the model itself accepts points
+    ``(n, d)``. A cheaper point replaces ``x`` if it saves more than the share ``readable``, which rounding may have
+    added.
     """
     space, x0, first = scene.space, scene.x0, replace(posterior, predictors=posterior.predictors[:1])
     if posterior.target.reads_classes and posterior.predictors[0].decide_always:  # by a threshold of its own
@@ -238,6 +209,7 @@ def prove_nearest(
 
 
 def _cost(scene: Scene, distance: str, x: Array) -> float:
+    """Return the distance of one point ``(d,)`` from the row."""
     if distance == "changes":
         own = ~scene.space.is_computed
         return float(np.count_nonzero(scene.space.changed(x[None, :], scene.x0)[0, own]))

@@ -1,7 +1,7 @@
-"""Draws: evaluated points with weights, the waist that every rule, metric and plot reads.
+"""Draws: evaluated points with weights, which every rule, figure and plot reads.
 
-A sampler evaluates a *pool* of points and weighs them; the draws are a selection out of it. Nothing that reads them
-needs the model: outputs, losses and verdicts of every point are kept, per model.
+A sampler evaluates a *pool* of points and weighs them; the draws are a selection from it. Nothing that reads them needs
+the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
 from gbce.draws._draws import Covering, Draws, log_target

@@ -1,4 +1,4 @@
-"""Weighted draws out of a pool of evaluated points, and the errors of figures that rest on them."""
+"""Weighted draws from a pool of evaluated points, and the Monte Carlo errors of figures based on them."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,30 +18,30 @@ from gbce.space import Space
 
 __all__ = ["Draws", "log_target"]
 
-_COLUMNS = 16  # figures compared in one block, so that it stays in the processor's cache; results do not hang on it
-_PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's own part is nothing but rounding
+_COLUMNS = 16  # figures compared in one block that fits into the processor's cache; results do not depend on it
+_PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's contribution is rounding
 _FIGURES = {"weight": "weights", "output": "outputs", "loss": "loss", "reached": "reached"}  # columns of a frame
-_CONSTANT = 1e-12  # variance relative to the largest square: below it a figure does not vary but for rounding
+_CONSTANT = 1e-12  # variance relative to the largest square below which a figure is constant up to rounding
 
 
 def log_target(mixture: Mixture, points: Points) -> Array:
-    """Log density ``(n,)`` of the posterior against the latent law, unnormalised."""
+    """Return the unnormalised log density ``(n,)`` of the posterior relative to the base distribution N(0, I)."""
     return -mixture.potential(points.loss) - points.log_correction
 
 
 class Covering(Protocol):
-    """What a sampler knows of where the points of its pool were to be expected."""
+    """A sampler's knowledge of where the points of its pool were expected."""
 
     def unexplained(self, points: Points, mixture: Mixture) -> Array:
         """Whether known points ``(n,)`` show mass that the pool has missed."""
         ...
 
     def dwarfed(self, points: Points, mixture: Mixture) -> Array:
-        """Whether what the pool found is next to nothing beside points ``(n,)``, however thin the places are."""
+        """Whether the pool's mass is negligible beside that at points ``(n,)``, however narrow their modes are."""
         ...
 
     def has_missed_mass_near(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
-        """Whether such mass may lie around a latent point ``(m,)``, by what the models say of points near it."""
+        """Whether such mass may lie around a latent point ``(m,)``, estimated by evaluating points near it."""
         ...
 
 
@@ -60,10 +60,10 @@ class Draws:
     weights : array of shape (n,)
         Weight of each draw; they sum to one.
     resampled : bool
-        Whether the draws were picked from the pool at random, which adds error of its own.
+        Whether the draws were resampled from the pool, which adds an error of its own.
     reweighted : bool
-        Whether the pool was weighed for another question than it was drawn for: figures are then read off its weights
-        themselves, see :attr:`read`, and draws are picked from it for those who want points.
+        Whether the pool was reweighted for another question than it was drawn for: figures then use its weights
+        directly, see :attr:`read`, and draws are resampled from it only where points are needed.
     prior_change : array of shape (d,)
         Mean size of each feature's change under the prior.
     log_evidence, log_evidence_se : float
@@ -71,27 +71,26 @@ class Draws:
     rungs : tuple of float
         Temperatures the sampler went through, the last one being eta.
     log_base_weights : array of shape (N,)
-        Log weight of each pool point before its potential and its correction come in: how often the sampler would have
-        found it under the latent law, against how often it did. Zero for a pool from the prior's map.
+        Log weight of each pool point without its potential and its correction: the log ratio of the base distribution
+        N(0, I) to the sampler's proposal. Zero for a pool drawn from the prior's map.
     groups : int array of shape (N,), optional
         Which independent run each pool point belongs to. Errors are then those between runs; without groups the
         points are independent of each other.
     info : SamplerInfo
-        What else the sampler reports.
+        The report of the sampler.
     evidence_inflation : float
-        Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
-        learn their moves from each other, because their evidences are then correlated.
+        Variance of the mean of the runs' evidences relative to independent runs. Above one if runs adapt their moves
+        from each other, because their evidences are then correlated.
     seen : Points, optional
-        Further evaluated points that no rule may fall behind: the best that a search has met.
+        Further evaluated points that rules consider: the best that a search has found.
     coverage : Covering, optional
-        Where the pool's points were to be expected, for the one who judges the draws; an explanation has none.
+        Where points of the pool were expected, for judging the draws; an explanation has none.
     space : Space, optional
         The user's columns, for :meth:`frame`; the draws of an explanation have it.
     record : PoolRecord, optional
-        What was read off the whole pool, where only the drawn points of it and a few more are kept, see
-        :meth:`drop_pool`.
+        Figures of the whole pool, if only the drawn points and a few more are kept, see :meth:`drop_pool`.
     exact : ExactFigures, optional
-        Figures that were computed and not drawn; other weights than the sampler's have none.
+        Figures that were computed exactly; None for other weights than the sampler's.
 
     Examples
     --------
@@ -131,9 +130,9 @@ class Draws:
         info: SamplerInfo | None = None,
         evidence_inflation: float = 1.0,
     ) -> "Draws":
-        """Weigh a pool of points, drawn from the prior's map unless ``log_base_weights`` says otherwise.
+        """Weigh a pool of points, drawn from the prior's map unless ``log_base_weights`` are given.
 
-        The draws are then the whole pool. The evidence is a ratio of two means over the map's law:
+        The draws are then the whole pool. The evidence is a ratio of two means over the base distribution:
         ``E[exp(-potential - log_correction)] / E[exp(-log_correction)]``.
         """
         log_base_weights = np.zeros(len(pool)) if log_base_weights is None else log_base_weights
@@ -148,7 +147,7 @@ class Draws:
             resampled=False,
             prior_change=prior_weights @ prior.change(pool.x),
             log_evidence=log_total(log_weights) - log_total(log_prior),
-            log_evidence_se=_evidence_error(weights, prior_weights, groups, evidence_inflation),
+            log_evidence_se=_compute_evidence_error(weights, prior_weights, groups, evidence_inflation),
             rungs=rungs or (float(mixture.eta),),
             log_base_weights=log_base_weights,
             groups=groups,
@@ -157,35 +156,34 @@ class Draws:
         )
 
     def drop_pool(self, record: PoolRecord, beside: Array) -> "Draws":
-        """Return the same draws without the rest of the pool, but for the points at positions ``beside``.
+        """Return the same draws without the rest of the pool, except the points at positions ``beside``.
 
-        Where the points lie in the latent space is let go as well, and what the record does not have cannot be asked
-        any more.
+        Latent coordinates are dropped as well; figures of the pool are then limited to the record.
         """
         kept = np.union1d(self.distinct[0], beside)
         index = np.searchsorted(kept, self.index)
         return replace(
             self,
-            pool=_without_latent(self.pool.take(kept)),
+            pool=_drop_latent(self.pool.take(kept)),
             pool_weights=np.bincount(index, weights=self.weights, minlength=len(kept)),
             index=index,
             log_base_weights=np.zeros(len(kept)),
             groups=None if self.groups is None else self.groups[kept],
-            seen=None if self.seen is None else _without_latent(self.seen),
+            seen=None if self.seen is None else _drop_latent(self.seen),
             coverage=None,
             record=record,
         )
 
     def require_pool(self, what: str) -> None:
-        """Refuse what needs every evaluated point where only the draws are kept."""
+        """Refuse what needs every evaluated point if only the draws are kept."""
         if self.record is not None:
             raise ValueError(
-                f"{what} needs every evaluated point, of which only the draws were kept: save the explanation with "
+                f"{what} needs every evaluated point, but only the draws were kept: save the explanation with "
                 "explanation.save(path, pool=True), or the rows of a store with explain_many(..., keep_pool=True)"
             )
 
     def reweigh(self, mixture: Mixture) -> "Draws":
-        """Weigh the same pool anew: another eta, other weights of the models, another combination."""
+        """Reweight the same pool for another eta, other model weights or another combination."""
         self.require_pool("another eta, weights or combination")
         log_weights = self.log_base_weights - mixture.potential(self.pool.loss) - self.pool.log_correction
         weights = normalise(log_weights)
@@ -196,52 +194,42 @@ class Draws:
             weights=weights,
             resampled=False,
             log_evidence=log_total(log_weights) - log_total(self.log_base_weights - self.pool.log_correction),
-            log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.evidence_inflation),
+            log_evidence_se=_compute_evidence_error(weights, self.prior_weights, self.groups, self.evidence_inflation),
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
             exact=None,
         )
 
     def restrict(self, inside: Array, mixture: Mixture, prior_change: Array, coordinates: Array) -> "Draws":
-        """Return the posterior given an event: the pool's points ``inside`` it, their weights normalised again.
+        """Return the posterior given an event: the pool's points ``inside`` ``(N,)``, with weights renormalised.
 
-        Errors are those of ratios, so that a run with no point inside still counts as a run. The evidence is that
-        against the prior given the same event.
-
-        Parameters
-        ----------
-        inside : bool array of shape (N,)
-            Which points of the pool meet the event.
-        mixture : Mixture
-            That the pool is weighed by.
-        prior_change : array of shape (N, d)
-            Size of each feature's change in each point of the pool.
-        coordinates : int array
-            Latent coordinates to keep; the others do not vary any more.
+        Errors are those of ratios, so a run with no point inside still counts as a run. The evidence is relative to the
+        prior given the same event. ``prior_change`` ``(N, d)`` are sizes of changes; ``coordinates`` are the latent
+        coordinates that still vary.
         """
         where = np.flatnonzero(inside)
         pool, base = self.pool.take(where), self.log_base_weights[where]
         pool = replace(pool, z=pool.z[:, coordinates])
-        groups = None if self.groups is None else _same_runs(self.groups, where)
+        groups = None if self.groups is None else _relabel_runs(self.groups, where)
         kept = replace(self, pool=pool, log_base_weights=base, groups=groups, coverage=None)
         prior_weights = normalise(base - pool.log_correction)
         seen = None if self.seen is None else replace(self.seen, z=self.seen.z[:, coordinates])
         return replace(kept.reweigh(mixture), prior_change=prior_weights @ prior_change[where], seen=seen)
 
     def resample(self, rng: np.random.Generator, n: int, *, apart: bool = False) -> "Draws":
-        """Pick ``n`` draws of equal weight from the pool, with replacement.
+        """Resample ``n`` draws of equal weight from the pool, with replacement.
 
-        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
-        then systematically, which keeps as many different points as can be.
+        Multinomially, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``: then
+        systematically, which keeps as many distinct points as possible.
         """
-        self.require_pool("picking other draws")
+        self.require_pool("resampling")
         pick = resample_evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @cached_property
     def read(self) -> "Draws":
-        """What figures are read off: the draws, or the whole pool with its weights where it was weighed anew.
+        """The draws that figures use: the draws themselves, or the whole weighted pool if it was reweighted.
 
-        Without the error of picking, figures at another eta are the same wherever they are shown.
+        Without resampling error, figures at another eta are the same wherever they are shown.
         """
         if not (self.reweighted and self.resampled) or self.record is not None:
             return self
@@ -249,7 +237,7 @@ class Draws:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the sampler reported, as plain data by name."""
+        """The report of the sampler as plain data by name."""
         return self.info.entries()
 
     @cached_property
@@ -260,7 +248,7 @@ class Draws:
     @property
     def z(self) -> Array:
         """Latent coordinates ``(n, m)``."""
-        self.require_pool("where draws lie in the latent space")
+        self.require_pool("draws.z")
         return self.points.z
 
     @property
@@ -292,14 +280,13 @@ class Draws:
         Parameters
         ----------
         *figures : {"weight", "output", "loss", "reached"}
-            What to show beside them, in columns of these names (with an underscore more where a column of the user's
-            has the name): each draw's weight, and what the first model says about it. ``.outputs``, ``.loss`` and
-            ``.reached`` have all models.
+            Further columns: each draw's weight, and output, loss and verdict of the first model. An underscore is
+            appended if the table has a column of that name. ``.outputs``, ``.loss`` and ``.reached`` have all models.
 
         Returns
         -------
         DataFrame
-            ``n`` lines, of equal weight unless the sampler weighs its draws.
+            ``n`` rows, of equal weight unless the sampler weighs its draws.
 
         Examples
         --------
@@ -311,7 +298,7 @@ class Draws:
         ['float64', 'int64', 'float64', 'bool']
         """
         if self.space is None:
-            raise ValueError("these draws do not know the columns of the table; those of an explanation do")
+            raise ValueError("these draws do not know the columns of the table; use the draws of an explanation")
         unknown = [name for name in figures if name not in _FIGURES]
         if unknown:
             raise ValueError(f"frame shows {', '.join(map(repr, _FIGURES))} beside the draws, not {unknown[0]!r}")
@@ -325,7 +312,7 @@ class Draws:
 
     @cached_property
     def known(self) -> Points:
-        """Every evaluated point that is kept: the pool, and what a search has seen beside it."""
+        """Every evaluated point that is kept: the pool, and points found by a search."""
         return self.pool if self.seen is None else Points.join([self.pool, self.seen])
 
     @cached_property
@@ -336,7 +323,7 @@ class Draws:
 
     @cached_property
     def pareto_k(self) -> float:
-        """Shape of the tail of the pool's weights; NaN where errors are those between runs, unless weighed anew."""
+        """Tail shape of the pool weights; NaN if errors are computed between runs, unless reweighted."""
         if self.record is not None:
             return self.record.pareto_k
         if self.exact is not None or (self.groups is not None and not self.reweighted):
@@ -346,28 +333,28 @@ class Draws:
 
     @property
     def tail_factor(self) -> float:
-        """Times which the error of the weighted pool is larger than its weights say, because their tail is heavy.
+        """Factor by which the error of the weighted pool exceeds its usual estimate because of a heavy tail.
 
-        The largest weights are still to come, where a figure is most unlike its mean. For the second moment of a normal
-        law drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as the weights
-        say at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
+        The largest weights have not been seen yet, and there a figure differs most from its mean. For the second moment
+        of a normal drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as
+        estimated at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
         """
-        unbounded = self.reweighted or self.info.seen_once is not None  # weights against proposals that were fitted
+        unbounded = self.reweighted or self.info.seen_once is not None  # weights relative to fitted proposals
         k = self.pareto_k if unbounded else np.nan
         return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
 
     @cached_property
     def unseen(self) -> float:
-        """Mass that no error read off the weights knows of: what not one of so many points shows.
+        """Mass that may be missing from the pool without showing in any error computed from the weights.
 
-        Mass that one of several independent runs alone has seen estimates what none has seen (Good, 1953).
+        Mass seen by only one of several independent runs estimates the mass seen by none (Good, 1953).
         """
         n = np.count_nonzero(self.pool_weights) if self.record is None else self.record.n_evaluated
         return max(1.0 / max(n, 1), self.info.seen_once or 0.0)
 
     @cached_property
     def ess(self) -> float:
-        """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
+        """Effective sample size of the pool: of its weights, or less if independent runs disagree."""
         if self.record is not None:
             return self.record.ess
         size = effective_sample_size(self.pool_weights)
@@ -375,9 +362,9 @@ class Draws:
 
     @cached_property
     def worst_ess(self) -> tuple[float, int]:
-        """Effective sample size of the figure that runs agree on least, and which it is.
+        """Effective sample size of the figure on which runs agree least, and its index.
 
-        That is a latent coordinate, 0 to ``m - 1``, the loss, ``m``, or the distance, ``m + 1``.
+        Indices are latent coordinates, 0 to ``m - 1``, the loss, ``m``, and the distance, ``m + 1``.
         """
         if self.record is not None:
             return self.record.worst_ess, self.record.worst_of
@@ -396,7 +383,9 @@ class Draws:
         groups = None if self.groups is None else self.groups[some]
         few = [z[:, j : j + _COLUMNS] for j in range(0, z.shape[1], _COLUMNS)]
         few[-1] = np.column_stack([few[-1], self.pool.loss[:, 0], self.pool.cost])
-        return np.concatenate([_relative_error_of(columns[some], self.pool_weights[some], groups) for columns in few])
+        return np.concatenate(
+            [_compute_relative_errors(columns[some], self.pool_weights[some], groups) for columns in few]
+        )
 
     @cached_property
     def distinct(self) -> tuple[Array, Array]:
@@ -405,20 +394,19 @@ class Draws:
         return where, np.bincount(inverse, weights=self.weights)
 
     def mean(self, values: Array) -> Array:
-        """Weighted mean over the draws of ``values`` given for the pool, ``(N, ...)``."""
+        """Return the weighted mean over the draws of pool values ``(N, ...)``."""
         return np.tensordot(self.weights, values if self._is_pool else values[self.index], axes=1)
 
     @cached_property
     def _is_pool(self) -> bool:
-        """Whether the draws are the pool as it is."""
+        """Whether the draws are the whole pool in order."""
         return np.array_equal(self.index, np.arange(len(self.pool)))
 
     def standard_error(self, influence: Array) -> Array:
-        """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
+        """Return the Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
 
-        The influence of a mean is value minus mean. The first term is the error of the weighted pool, the second
-        that of picking the draws out of it, the third what mass that was seen once may change. Where the pool was let
-        go, the first two follow from the effective sample size.
+        The influence of a mean is value minus mean. The error has three parts: of the weighted pool, of resampling from
+        it, and of mass that was seen once. Without the pool, the first two follow from the effective sample size.
         """
         if self.record is not None:
             square = np.tensordot(self.pool_weights, np.square(influence), axes=1)
@@ -434,21 +422,21 @@ class Draws:
         both = pool + spread / len(self) + beside
         if freedom is None:
             return np.sqrt(both)
-        # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
+        # Welch and Satterthwaite: resampling error is known exactly, so its share adds degrees of freedom
         more = np.square(both / np.maximum(pool, _PICKING_ONLY * both + TINY))
-        return np.sqrt(both) * _student_factor(freedom * more)
+        return np.sqrt(both) * _compute_student_factor(freedom * more)
 
 
-def _without_latent(points: Points) -> Points:
-    """Return points without their places in the latent space, half of what a file takes."""
+def _drop_latent(points: Points) -> Points:
+    """Return points with zero latent coordinates, which compress to nothing in a file."""
     return replace(points, z=np.zeros_like(points.z))
 
 
-def _same_runs(groups: Array, where: Array) -> Array:
-    """Return the runs ``(n,)`` of the points at ``where``, with a number of runs that is still read off the largest.
+def _relabel_runs(groups: Array, where: Array) -> Array:
+    """Return run labels ``(n,)`` of the points at ``where`` such that the largest still gives the number of runs.
 
-    The last number must occur for that, so it changes places with one that does. Runs are counted anew if there are
-    more of them than points.
+    The last label must occur for that, so it is swapped with one that does. If there are more runs than points, labels
+    are compacted.
     """
     last, kept = int(groups.max()), groups[where]
     if last >= len(kept):
@@ -457,16 +445,18 @@ def _same_runs(groups: Array, where: Array) -> Array:
     return np.where(kept == most, last, kept) if most < last else kept
 
 
-def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:
-    """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
+def _compute_evidence_error(
+    weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float
+) -> float:
+    """Return the error of the log evidence by the delta method: ``log(a / b)`` has influence ``w_i - v_i``."""
     error = float(_error_of_sum(weights - prior_weights, groups) * np.sqrt(evidence_inflation))
-    return max(error, 1.0 / len(weights))  # mass that so many points do not show
+    return max(error, 1.0 / len(weights))  # mass that this many points may miss
 
 
 def _error_of_sum(contributions: Array, groups: Array | None, *, student: bool = True) -> Array:
-    """Return the standard error of a sum of contributions ``(N, ...)`` whose expectation is zero.
+    """Return the standard error of a sum of contributions ``(N, ...)`` with expectation zero.
 
-    Between a few runs it is enlarged as Student's law asks, so that 1.96 times the error still covers 95%.
+    Between few runs it is enlarged by Student's t, so that 1.96 times the error still covers 95%.
     """
     if groups is None:
         return np.sqrt(np.square(contributions).sum(axis=0))
@@ -478,12 +468,12 @@ def _error_of_sum(contributions: Array, groups: Array | None, *, student: bool =
     sums = np.ascontiguousarray(sums.T).reshape(n, *contributions.shape[1:])
     sums = sums - sums.mean(axis=0)
     spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
-    return spread * _student_factor(n - 1) if student else spread
+    return spread * _compute_student_factor(n - 1) if student else spread
 
 
-def _relative_error_of(values: Array, weights: Array, groups: Array | None) -> Array:
-    """Squared error between runs over the variance, for columns ``(n, c)`` of points with weights ``(n,)``."""
-    with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance that could be compared
+def _compute_relative_errors(values: Array, weights: Array, groups: Array | None) -> Array:
+    """Return squared error between runs over variance, for columns ``(n, c)`` with weights ``(n,)``."""
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance
         offset = values - weights @ values
         variance = weights @ np.square(offset)
         error = np.square(_error_of_sum(weights[:, None] * offset, groups, student=False))
@@ -491,6 +481,6 @@ def _relative_error_of(values: Array, weights: Array, groups: Array | None) -> A
         return np.where(varies, error / np.maximum(variance, TINY), 0)
 
 
-def _student_factor(freedom: Array | float) -> Array:
-    """Return what an error with so many degrees of freedom is multiplied by, so that 1.96 of it cover 95%."""
+def _compute_student_factor(freedom: Array | float) -> Array:
+    """Return the factor of an error with few degrees of freedom, so that 1.96 times it covers 95%."""
     return stdtrit(freedom, 0.975) / NORMAL_975

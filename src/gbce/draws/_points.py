@@ -1,4 +1,4 @@
-"""What was read off a pool of evaluated points before it was let go, so that tables stay as they were."""
+"""Evaluated points, and the reports that accompany draws: of the sampler, of a dropped pool, of exact figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -11,9 +11,16 @@ from gbce.posterior import Evaluated, GibbsPosterior
 
 __all__ = ["PRIOR_LEVELS", "TAIL_LEVELS", "ExactFigures", "Points", "PoolRecord", "SamplerInfo"]
 
-# --- evaluated points ------------------------------------------------------------------------------------------------
+_DTYPES = (float, float, bool)  # outputs, losses, verdicts
+# Levels at which prior quantiles are stored: they include the ends of the usual intervals (50, 80, 90 and 95%) and are
+# dense enough to interpolate in a plot. A convention; no table depends on it.
+PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
+# Number of steps between stored quantiles of the loss: exact for every tail of at most three digits, and bounded by the
+# neighbours in between.
+TAIL_LEVELS = 1_000
+_SAME_LEVEL = 1e-6  # of a step between two levels: smaller differences are rounding
 
-_SAID = (float, float, bool)  # outputs, losses, verdicts
+# --- evaluated points ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +56,21 @@ class Points:
 
     @classmethod
     def evaluate(cls, posterior: GibbsPosterior, z: Array) -> "Points":
-        """Place latent points ``(n, m)`` and ask every model about them."""
+        """Map latent points ``(n, m)`` to rows and evaluate every model on them."""
         placed = posterior.prior.place(z)
         fits = np.isfinite(placed.log_correction)
         if fits.all() and len(fits):
-            said = posterior.evaluate(placed.x)
+            evaluated = posterior.evaluate(placed.x)
         elif not fits.any():
-            said = Evaluated(*(np.zeros((len(z), len(posterior.mixture.weights)), dtype) for dtype in _SAID))
-        else:  # rows that break a constraint are not shown to any model, and count for nothing
+            evaluated = Evaluated(*(np.zeros((len(z), len(posterior.mixture.weights)), dtype) for dtype in _DTYPES))
+        else:  # rows that violate a constraint are not evaluated, and have no weight
             some = posterior.evaluate(placed.x[fits])
-            said = Evaluated(*(_fill(values, fits) for values in some))
-        return cls(z, placed.x, *said, cost=placed.cost, log_correction=placed.log_correction)
+            evaluated = Evaluated(*(_fill(values, fits) for values in some))
+        return cls(z, placed.x, *evaluated, cost=placed.cost, log_correction=placed.log_correction)
 
     @classmethod
     def join(cls, parts: "Sequence[Points]") -> "Points":
-        """Return all points one after the other."""
+        """Concatenate points."""
         return cls(*map(np.concatenate, zip(*(part._arrays for part in parts), strict=True)))
 
     def take(self, index: Array) -> "Points":
@@ -72,7 +79,7 @@ class Points:
         return Points(*(array.take(where, axis=0) for array in self._arrays))
 
     def replace_where(self, to: "Points", where: Array) -> "Points":
-        """Return these points with those of ``to`` in the places of the mask ``where`` ``(n,)``."""
+        """Return these points with those of ``to`` where the mask ``(n,)`` is true."""
         at = where.nonzero()[0]
         arrays = [array.copy() for array in self._arrays]
         for array, other in zip(arrays, to._arrays, strict=True):
@@ -85,7 +92,7 @@ class Points:
 
 
 def _fill(values: Array, where: Array) -> Array:
-    """Put values ``(k, K)`` in the places of a mask ``(n,)``; the others get the largest, or zero."""
+    """Scatter values ``(k, K)`` to a mask ``(n,)``; the others get the largest value, or False."""
     filled = np.zeros((len(where), values.shape[1]), dtype=values.dtype)
     if len(values) and values.dtype != bool:
         filled[:] = values.max(axis=0)
@@ -93,38 +100,18 @@ def _fill(values: Array, where: Array) -> Array:
     return filled
 
 
-# --- what was read off a pool of evaluated points before it was let go, so that tables stay as they were -------------
-
-# Probabilities at which quantiles of the prior are kept: the ends of the usual intervals (50, 80, 90 and 95%) are among
-# them, and between two of them a picture can be drawn by eye. A convention on which no table hangs.
-PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
+# --- record of a dropped pool ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class PoolRecord:
-    """Numbers that need every evaluated point, kept where the points are not.
+    """Figures that need every evaluated point, stored where the points are not kept.
 
-    Parameters
-    ----------
-    n_evaluated : int
-        How many points there were.
-    ess, worst_ess : float
-        Effective sample size in all, and of the figure that runs agree on least.
-    worst_of : int
-        Which figure that is, see :attr:`gbce.draws.Draws.worst_ess`.
-    pareto_k, expected_potential : float
-        Of the weights' tail; under the posterior.
-    figures : tuple of (str, str, float, float, float or None, float or None)
-        Figures of the posterior: what is measured, of which model if not of the first, value, error, and the ends of an
-        interval of its own.
-    change, change_se : array of shape (d,)
-        Mean size of each feature's change under the posterior, and its error.
-    prior_shares : tuple of arrays
-        Of each feature with levels, how probable each is under the prior, and last that it is missing; an empty array
-        for other features.
-    prior_moves : array of shape (41, d)
-        Quantiles of each feature's signed change under the prior, in units of its scale, at ``PRIOR_LEVELS``; the
-        probability of a change for a category.
+    ``worst_ess`` and ``worst_of`` are those of :attr:`gbce.draws.Draws.worst_ess`. ``figures`` are tuples of measure,
+    model (empty for the first), value, error, and the ends of its own interval. ``change`` and ``change_se`` ``(d,)``
+    are the posterior mean size of each feature's change and its error. ``prior_shares`` are, for each feature with
+    levels, their prior probabilities, and last that of a missing value. ``prior_moves`` ``(41, d)`` are prior quantiles
+    of signed changes in units of scale at ``PRIOR_LEVELS``, or the probability of a change for a category.
     """
 
     n_evaluated: int
@@ -140,14 +127,14 @@ class PoolRecord:
     prior_moves: Array
 
 
-# --- what a sampler reports beside its draws -------------------------------------------------------------------------
+# --- sampler report --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SamplerInfo:
     """What a sampler reports beside its draws; ``None`` where it has nothing to report.
 
-    A sampler that reports more has a subclass with more fields, plain numbers and text: they appear among the
+    A sampler that reports more has a subclass with more fields, plain numbers and strings: they appear in the
     diagnostics and in files.
 
     Parameters
@@ -157,19 +144,19 @@ class SamplerInfo:
     complete : bool
         Whether it finished; if not, the budget ran out.
     goal_met : bool, optional
-        Whether the eta that was found achieves what was asked for.
+        Whether the eta that was found achieves its goal.
     r_hat : float, optional
-        The largest, where there are chains.
+        The largest R-hat, if there are chains.
     doubt : str, optional
-        Why the draws may be incomplete though their weights look well, as a part of a sentence.
+        Why the draws may be incomplete although their weights look fine, as part of a sentence.
     joint : bool, optional
-        Whether each point was shown to one of many models.
+        Whether each point was evaluated by one of many models.
     model_evidence : tuple of K float, optional
         Log evidence of each of these models by itself.
     ended : str, optional
-        Why it did not finish, as a part of a sentence, where it was not the budget.
+        Why it did not finish, as part of a sentence, unless it was the budget.
     seen_once : float, optional
-        Share of the mass that only one of several independent runs found: what none of them found is estimated by it.
+        Share of the mass that only one of several independent runs found, an estimate of the mass that none found.
     """
 
     sampler: str = "a sampler"
@@ -184,66 +171,51 @@ class SamplerInfo:
 
     @property
     def draws_posterior(self) -> bool:
-        """Whether draws of the posterior were wanted at all."""
+        """Whether draws of the posterior were requested at all."""
         return True
 
     @property
     def advice(self) -> str:
-        """What to do where the draws do not suffice, as the end of a sentence."""
+        """What to do if the draws do not suffice, as the end of a sentence."""
         return "let it draw more, or use gbce.SMC()"
 
     @property
     def runs(self) -> str:
-        """How many independent runs there were, as a text such as ``"200 chains"``; empty for a pool of points."""
+        """The number of independent runs, such as ``"200 chains"``; empty for a pool of points."""
         return ""
 
     @property
     def kind_of_run(self) -> str:
-        """What several of these runs are called."""
+        """The plural noun for these runs."""
         return "runs"
 
     @property
     def scope(self) -> str:
-        """What a good verdict is confined to, as a part of a sentence; empty where known points were compared too."""
+        """The limits of a good verdict, as part of a sentence; empty if known points were compared too."""
         return ""
 
     @property
     def tempered(self) -> bool:
-        """Whether the draws came up from the prior on rungs, so that the error of the evidence tells how well."""
+        """Whether the draws were tempered from the prior, so that the error of the evidence shows their quality."""
         return False
 
     def entries(self) -> dict[str, Any]:
-        """Return what was reported, as plain data by name."""
-        said = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in said.items() if value is not None}
+        """Return the fields that are not None, by name."""
+        reported = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in reported.items() if value is not None}
 
 
-# --- figures of a posterior that were computed, not drawn ------------------------------------------------------------
-
-# Shares of the losses at which their quantiles are kept: every tail with at most three digits is among them. Between
-# two of them a quantile is known up to its neighbours.
-TAIL_LEVELS = 1_000
+# --- exact figures ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ExactFigures:
-    """What is known of a posterior without Monte Carlo error; ``d`` features, ``K`` models.
+    """Figures of a posterior without Monte Carlo error, summed over ``cells``; ``d`` features, ``K`` models.
 
-    Parameters
-    ----------
-    cells : int
-        Over which the sums were taken.
-    success : array of shape (K + 2,)
-        Success probability under each model, under all, and under at least half of them.
-    success_se : array of shape (K + 2,)
-        What is not known of these: outputs at the very limit of the target, where rounding decides, were asked for
-        by a sample. Zero where there are none, or all were asked for.
-    loss_levels : array of shape (K, 1001)
-        Losses that are not exceeded with probability 0, 0.001, ..., 1, for each model.
-    stability, expected_loss, expected_potential : float
-        Total variance; loss of the first model; potential.
-    change : array of shape (d,)
-        Mean size of each feature's change.
+    ``success`` ``(K + 2,)`` are success probabilities under each model, under all, and under at least half of them;
+    ``success_se`` their errors, because outputs at the very limit of the target, where rounding decides, may be
+    evaluated for a sample of cells only. ``loss_levels`` ``(K, 1001)`` are quantiles of each model's loss at levels 0,
+    0.001, ..., 1. ``stability`` is the total variance, ``change`` ``(d,)`` the mean size of each feature's change.
     """
 
     cells: int
@@ -256,7 +228,7 @@ class ExactFigures:
     change: Array
 
     def tail(self, k: int, alpha: float) -> tuple[float, float, float]:
-        """Loss of model ``k`` that is exceeded with probability ``alpha`` at most, and between which it must lie."""
+        """Return the ``1 - alpha`` quantile of the loss of model ``k``, and bounds on it."""
         place = (1.0 - alpha) * TAIL_LEVELS
         near = round(place)
         if abs(place - near) < _SAME_LEVEL:
@@ -264,6 +236,3 @@ class ExactFigures:
             return value, value, value
         low, high = (float(self.loss_levels[k, int(end)]) for end in (np.floor(place), np.ceil(place)))
         return high, low, high
-
-
-_SAME_LEVEL = 1e-6  # of a step between two levels: what is less is rounding

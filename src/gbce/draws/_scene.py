@@ -1,4 +1,4 @@
-"""What a rule looks at: what was asked, what was drawn, and the models if they are at hand."""
+"""The input of a rule: the query, the draws, and the models if they are at hand."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,22 +19,22 @@ __all__ = ["Scene"]
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything a rule may look at: the query, the draws, and the models if they are at hand.
+    """Everything a rule may use: the query, the draws, and the models if they are at hand.
 
     Parameters
     ----------
     query : Query
-        What was asked.
+        The question about a row.
     draws : Draws
         From the posterior.
     rng : Generator
-        The same stream for every rule, whatever the order of rules.
+        The same random stream for every rule, whatever their order.
     posterior : GibbsPosterior, optional
-        For rules that ask the model; ``None`` when there is only an explanation.
+        For rules that call the model; ``None`` when there is only an explanation.
     refits : GibbsPosterior, optional
         The same question under refitted models, where the explainer was given some.
     earlier : tuple of pairs of Rule and Choice
-        What other rules chose before, for a rule that ``reads_earlier``.
+        Choices of earlier rules, for a rule that ``reads_earlier``.
     """
 
     query: Query
@@ -51,7 +51,7 @@ class Scene:
 
     @property
     def space(self) -> Space:
-        """For units and limits."""
+        """The features, their units and limits."""
         return self.query.space
 
     @property
@@ -71,26 +71,26 @@ class Scene:
 
     @property
     def noise(self) -> "Noise":
-        """Execution noise for rules that leave theirs open."""
+        """Execution noise for rules that do not set their own."""
         return self.query.evaluation.noise
 
     def units(self, x: Array) -> Places:
-        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales."""
+        """Return the free features of ``(n, d)`` in units of their scales."""
         return self.space.embed(x, self.free)
 
     def distance(self, x: Array) -> Array:
-        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` from the row in units of each feature's scale."""
         return self.space.distance(x, self.x0)
 
     def objective(self, points: Points) -> Array:
-        """Return minus the log posterior density ``(n,)``, up to a constant."""
+        """Return the negative log posterior density ``(n,)``, up to a constant."""
         return self.mixture.objective(points.loss, points.cost)
 
     def model(self, rule: Rule) -> GibbsPosterior:
-        """Return the posterior with its models, or say how to get at them."""
+        """Return the posterior with its models, or raise an error that says how to get it."""
         if self.posterior is None:
             raise ModelNeededError(
-                f"{rule.label} asks the model, which an explanation does not carry: call "
+                f"{rule.label} needs the model, which an explanation does not contain: call "
                 "explainer.decide(explanation, rule), or give the rule to explainer.explain(..., rules=[...])"
             )
         return self.posterior

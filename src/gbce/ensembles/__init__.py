@@ -1,4 +1,4 @@
-"""From a learner and its data to many fitted models: posteriors over what is predicted with (Section 2.4)."""
+"""Posteriors over models: many fitted models from one learner and its training data (Section 2.4 of the paper)."""
 
 from gbce.ensembles._coefficients import CoefficientPosterior, LaplaceApproximation
 from gbce.ensembles._pac import PACBayes

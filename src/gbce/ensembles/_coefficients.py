@@ -1,4 +1,4 @@
-"""The Gibbs posterior of a model's coefficients, drawn exactly or by chains."""
+"""Draw coefficients of a model from their Gibbs posterior, exactly or by chains, or from a Laplace approximation."""
 
 import math
 import warnings
@@ -19,42 +19,46 @@ from gbce.ensembles._refits import clone_with_seed
 
 __all__ = ["CoefficientPosterior", "LaplaceApproximation"]
 
-# --- the Gibbs posterior of a model's coefficients, drawn exactly or by chains ---------------------------------------
-
-# Above it a warning is given. Vehtari et al. (2021) ask for 1.01, of chains that run until they mix. Chains here are
-# short (200 steps by default), the worst of many figures counts, and it lies above one even from a perfect start. 1.2
-# is chosen by hand, laxer than MAX_R_HAT of gbce.metrics, because only this warning hangs on it: chains over networks
+# A warning is given above it. Vehtari et al. (2021) recommend 1.01, for chains that run until they mix. Chains here are
+# short (200 steps by default), the worst of many figures counts, and it exceeds one even from a perfect start. 1.2 is
+# chosen by hand, laxer than MAX_R_HAT of gbce.metrics, because only this warning depends on it: chains over networks
 # rarely visit all modes, however long they are (docs/uncertainty.md).
 _MAX_R_HAT = 1.2
-_WATCHED_ROWS = 20  # whose outputs must agree between chains of a network; by hand
+_MONITORED_ROWS = 20  # whose outputs must agree between chains of a network; by hand
+# Candidates for the prior precision of largest evidence: standard deviations from 100 to 0.01, ten steps to a power of
+# ten of the precision. By hand.
+_PRECISIONS = np.logspace(-4, 4, 81)
+
+# --- Gibbs posterior -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientPosterior:
     """Draw coefficients from ``p(theta | D)`` proportional to ``exp(-eta' L(D, theta)) p(theta)``.
 
-    ``L`` is minus the log likelihood: squared errors over ``2 noise_sd**2`` for ``LinearRegression``, ``Ridge`` and
+    ``L`` is the negative log likelihood: squared errors over ``2 noise_sd**2`` for ``LinearRegression``, ``Ridge`` and
     ``MLPRegressor``, log loss for ``LogisticRegression`` and ``MLPClassifier``; so ``eta = 1`` is Bayes' rule. Linear
-    coefficients with squared loss are drawn exactly, others by Hamiltonian Monte Carlo with exact gradients, in chains
-    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, also rescale its
-    units, and a warning says when they have not come together. The steps of a pipeline before the learner are fitted
-    once and kept.
+    coefficients with squared loss are drawn exactly, others by Hamiltonian Monte Carlo with exact gradients, with
+    ``r_hat`` of the chains in the facts. Chains over a network start from a population tempered from the prior and also
+    propose to rescale its units; a warning says when they have not converged. The steps of a pipeline before the
+    learner are fitted once and kept.
 
     Parameters
     ----------
     eta : float, "safe" or PACBayes
-        The learning rate eta', or SafeBayes: the one of ``grid`` that predicts every row best from those before it
-        (Grünwald and van Ommen 2017), for linear models, with their noise unknown, and logistic ones; the losses are in
-        the facts. A :class:`gbce.PACBayes` takes the one of least risk bound, for linear models.
+        The learning rate eta', or SafeBayes: the one of ``grid`` that best predicts every row from those before it
+        (Grünwald and van Ommen 2017), for linear models with unknown noise and logistic models; the losses are in the
+        facts. A :class:`gbce.PACBayes` takes the one of smallest risk bound, for linear models.
     prior_sd : float, optional
-        Standard deviation of the normal prior of weights. When left out it is read off the learner: ``alpha`` of
-        ``Ridge``, ``C`` of ``LogisticRegression``, infinite for ``LinearRegression``; for networks it is 2 for what a
-        unit gets from all its standardised inputs, since their tiny ``alpha`` is no prior. Intercepts of linear models
-        have a flat prior.
+        Standard deviation of the normal prior of weights. By default it follows from the learner: ``alpha`` of
+        ``Ridge``, ``C`` of ``LogisticRegression``, infinite for ``LinearRegression``; for networks it is 2 for the
+        sum of the standardised inputs of a unit, since their tiny ``alpha`` is not meant as a prior. Intercepts of
+        linear models have a flat prior.
     noise_sd : float, optional
-        Of outcomes around predictions; when left out the residual one, cross-validated for networks.
+        Standard deviation of outcomes around predictions; by default that of residuals, cross-validated for networks.
     n_chains, n_warmup, n_steps, leaps : int
-        Chains, steps to adapt in, steps kept of each chain (more if ``n_models`` needs them), and most leaps in a step.
+        Chains, warm-up steps, steps kept of each chain (more if ``n_models`` needs them), and most leapfrog steps per
+        step.
     grid : sequence of float
         Learning rates that SafeBayes compares.
     safe : {"R", "I"}
@@ -77,7 +81,7 @@ class CoefficientPosterior:
     eta: float | Literal["safe"] | PACBayes = 1.0
     prior_sd: float | None = None
     noise_sd: float | None = None
-    # by hand: 1,600 states, out of which the models are picked evenly
+    # by hand: 1,600 states, from which models are taken at equal distances
     n_chains: int = 8
     n_warmup: int = 300
     n_steps: int = 200
@@ -103,7 +107,7 @@ class CoefficientPosterior:
         if isinstance(self.eta, PACBayes):
             if question.classifies:
                 raise ValueError(
-                    "PACBayes bounds the loss of a normal law of coefficients: for a classifier use "
+                    "PACBayes bounds the loss of a normal distribution of coefficients: for a classifier use "
                     "gbce.LaplaceApproximation(gbce.PACBayes()), which draws from it"
                 )
             reading, chosen = self.eta.certify(*given, choosing)
@@ -115,10 +119,10 @@ class CoefficientPosterior:
         if problem.linear and isinstance(problem.likelihood, NormalErrors):
             normal = drawing.standard_normal((question.n_models, problem.net.n_parameters))
             precision = problem.curvature(np.zeros(problem.net.n_parameters))
-            gaussian_draws(np.zeros(len(precision)), precision, normal[:1])  # refuses an improper posterior
+            gaussian_draws(np.zeros(len(precision)), precision, normal[:1])  # raises if the posterior is improper
             theta = gaussian_draws(problem.mode(), precision, normal)
         else:
-            theta, mixed = self._chains(problem, question.n_models, drawing)
+            theta, mixed = self._run_chains(problem, question.n_models, drawing)
             facts |= mixed
         return ModelPosterior.of([reading.model(one) for one in theta], self, facts)
 
@@ -134,7 +138,7 @@ class CoefficientPosterior:
             )
         return safe_eta(reading.problem, self.grid, self.safe, rng)
 
-    def _chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
+    def _run_chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
         c, p, steps = self.n_chains, problem.net.n_parameters, max(self.n_steps, math.ceil(n_models / self.n_chains))
         if problem.linear:
             mode = problem.mode()
@@ -145,14 +149,14 @@ class CoefficientPosterior:
             figures = run.states
         else:
             run = network_chains(problem, c, self.n_warmup, steps, self.leaps, rng)
-            # hidden units may trade places between chains, so that weights differ where outputs agree
-            rows = np.linspace(0, len(problem.X) - 1, min(_WATCHED_ROWS, len(problem.X))).astype(int)
+            # hidden units may be permuted between chains, so that weights differ where outputs agree
+            rows = np.linspace(0, len(problem.X) - 1, min(_MONITORED_ROWS, len(problem.X))).astype(int)
             outputs = problem.net.outputs(run.states.reshape(-1, p), problem.X[rows])
             figures = outputs.reshape(steps, c, -1)
         facts = {"acceptance": run.acceptance, "n_chains": c, "n_steps": steps, **mixing(figures)}
         if facts["r_hat"] > _MAX_R_HAT:
             warnings.warn(
-                f"the chains over coefficients have not come together (R-hat {facts['r_hat']:.2f}): raise n_steps and "
+                f"the chains over coefficients have not converged (R-hat {facts['r_hat']:.2f}): raise n_steps and "
                 "n_warmup, or give a smaller prior_sd",
                 stacklevel=4,
             )
@@ -161,43 +165,39 @@ class CoefficientPosterior:
 
 
 def is_rate(eta: Any) -> bool:
-    """Whether ``eta`` is a learning rate, or says how to find one."""
+    """Whether ``eta`` is a learning rate or a method to choose one."""
     return isinstance(eta, PACBayes) or (is_number(eta) and 0 < eta < math.inf)
 
 
 def require_positive(owner: Any, *names: str) -> None:
-    """Require options to be left out or positive; an infinite one is a flat prior."""
+    """Require options to be None or positive; infinite stands for a flat prior."""
     for name in names:
         value = getattr(owner, name)
         if value is not None and not (is_number(value) and value > 0):
             raise ValueError(f"{type(owner).__name__}: {name} must be a positive number, not {value!r}")
 
 
-# --- laplace's approximation around the mode of the coefficients -----------------------------------------------------
-
-# Of a prior, among which the one of largest evidence is taken: standard deviations from 100 to 0.01, ten steps to a
-# power of ten of the precision. By hand.
-_PRECISIONS = np.logspace(-4, 4, 81)
+# --- Laplace approximation -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LaplaceApproximation:
-    """Draw coefficients from a normal law around the mode of their posterior, with the inverse Hessian as covariance.
+    """Draw coefficients from a normal distribution around their posterior mode, with the inverse Hessian as covariance.
 
-    The mode is that at ``eta`` and under the prior: the learner's own fit where ``eta = 1`` and the prior is read off
-    the learner, and drawn towards the prior as ``eta`` falls. For ``LinearRegression`` and ``Ridge`` it is the exact
-    posterior. A network is fitted first and then brought to the mode next to its fit; the Hessian is the generalised
-    Gauss-Newton matrix, and models are linearised around the mode, as that matrix supposes (Immer, Korzepa and Bauer
-    2021); the prior's precision is that of largest evidence (MacKay 1992) at the fit unless it is given.
+    At ``eta = 1`` and the prior implied by the learner, the mode is the learner's own fit; it shrinks towards the prior
+    as ``eta`` falls. For ``LinearRegression`` and ``Ridge`` this is the exact posterior. A network is fitted first and
+    then optimised to the mode near its fit; the Hessian is the generalised Gauss-Newton matrix, and models are
+    linearised around the mode, as that matrix implies (Immer, Korzepa and Bauer 2021); the prior precision is that of
+    largest evidence (MacKay 1992) at the fit unless it is given.
 
     Parameters
     ----------
     eta : float or PACBayes
-        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood. A :class:`gbce.PACBayes`
-        finds the one of least risk bound, for linear models and logistic ones of two classes.
+        The learning rate eta': the loss is ``eta`` times the negative log likelihood. A :class:`gbce.PACBayes` takes
+        the one of smallest risk bound, for linear models and logistic ones of two classes.
     prior_sd : float, optional
-        Standard deviation of the normal prior of weights; read off the learner's regularisation when left out, and
-        for networks found by evidence.
+        Standard deviation of the normal prior of weights; by default it follows from the learner's regularisation, and
+        for networks from the evidence.
     noise_sd : float, optional
         As in :class:`gbce.CoefficientPosterior`.
 
@@ -253,7 +253,7 @@ class LaplaceApproximation:
 
 
 def _maximise_evidence(problem: Problem, theta: Array) -> Problem:
-    """Return the problem with the prior's precision of largest evidence, all coefficients alike."""
+    """Return the problem with the isotropic prior precision of largest evidence."""
     alone = replace(problem, precision=np.zeros_like(problem.precision))
     known = np.maximum(np.linalg.eigvalsh(alone.curvature(theta)), 0.0)
     score = [

@@ -1,4 +1,4 @@
-"""SafeBayes: eta' by how well each learning rate predicts every row from those before it."""
+"""Choose the learning rate eta' by SafeBayes (prequential loss) or by the smallest PAC-Bayes bound."""
 
 import math
 from collections.abc import Sequence
@@ -17,21 +17,30 @@ from gbce.ensembles._reading import LearnerReading, read
 
 __all__ = ["SAFE_GRID", "PACBayes", "catoni_bound", "clipped_loss", "normal_kl", "safe_eta"]
 
-# --- safeBayes -------------------------------------------------------------------------------------------------------
-
 SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # learning rates in half powers of two, 1 down to 1/64; by hand
 _N_ORDERS = 8  # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
-# Of logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
-_N_BLOCKS = 60  # in which rows come
-_N_DRAWS = 64  # from each posterior, in pairs of opposite sign
-_WEAK_SD = 10.0  # standard deviation of what has a flat prior, in sizes of y or in logits; by hand, wide against both
+# For logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
+_N_BLOCKS = 60  # in which rows arrive
+_N_DRAWS = 64  # from each posterior, in antithetic pairs
+_WEAK_SD = 10.0  # prior standard deviation in place of a flat prior, in units of y or in logits; by hand, wide for both
+# Values of Catoni's C, 4 down to 1/64 in half powers of two: the bound is smallest near sqrt(2 KL / (n loss)), and flat
+# there. Each costs a share of delta, of which the bound holds the logarithm.
+SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
+# The expectation of a clipped log loss is exact to some 1e-9 with these:
+_REACH_SDS = 9.0  # range of integration in standard deviations: 1e-19 of a normal distribution is farther out
+_REACH_LOGITS = 40.0  # and in logits: the loss is 4e-18 there
+_NODES = 64  # of the Gauss-Legendre rule
+_SMALLEST_SPREAD = 1e-150  # instead of zero in a denominator; its square is still above zero
+
+# --- SafeBayes -------------------------------------------------------------------------------------------------------
 
 
 def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the eta' of least cumulative prequential loss (Grünwald and van Ommen 2017), the grid and the losses.
+    """Return the eta' of smallest cumulative prequential loss (Grünwald and van Ommen 2017), the grid and the losses.
 
-    Rows come in random order, of linear models in several, whose losses are averaged. ``version`` is "R", the expected
-    log loss of a draw from the posterior so far (R-log-SafeBayes), or "I", the log loss at its mean (I-log-SafeBayes).
+    Rows arrive in random order; losses of linear models are averaged over several orders. ``version`` is "R", the
+    expected log loss of a draw from the posterior so far (R-log-SafeBayes), or "I", the log loss at its mean
+    (I-log-SafeBayes).
     """
     order = rng.permutation(len(problem.X))
     etas = np.sort(np.asarray(grid, dtype=float))[::-1]
@@ -50,18 +59,18 @@ def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.rand
 
 
 def _with_weak_prior(problem: Problem, spread: float) -> Problem:
-    """Give what is flat a weak prior, so that the first rows can be predicted."""
+    """Replace flat priors by weak ones, so that the first rows can be predicted."""
     flat = np.diag(problem.precision) == 0
     return replace(problem, precision=problem.precision + np.diag(flat / spread**2))
 
 
 def _squared_losses(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
-    """Return the losses ``(g,)`` of linear regression whose noise is unknown, all etas row by row.
+    """Return the prequential losses ``(g,)`` of linear regression with unknown noise variance, for all etas.
 
-    The prior is the conjugate one of the paper, normal in the coefficients and inverse gamma in the variance, around
-    the noise of the problem. A known variance would hide what SafeBayes looks for: that draws agree on a variance that
-    is wrong for the next row. The mean that version "I" predicts with is that of the coefficients and of the variance,
-    ``b / (a - 1)``, which exists from the second row on; the first one all rates predict alike.
+    The prior is the conjugate one of the paper, normal-inverse-gamma around the noise of the problem. A known variance
+    would hide what SafeBayes detects: a posterior concentrated on a variance that is wrong for the next row. Version
+    "I" predicts with the posterior means of coefficients and variance, ``b / (a - 1)``, which exists from the second
+    row on; the first is predicted alike by all rates.
     """
     rows = problem.net.jacobian(np.zeros(problem.net.n_parameters), problem.X[order])[:, 0]
     cov = np.repeat(np.linalg.inv(problem.precision)[None] / likelihood.sd**2, len(etas), axis=0)  # over the variance
@@ -83,60 +92,51 @@ def _squared_losses(problem: Problem, likelihood: NormalErrors, order: Array, et
 
 
 def _log_loss(problem: Problem, blocks: Sequence[Array], normal: Array, version: str) -> float:
-    """Return the loss of logistic regression; posteriors are Laplace's, which here only have to rank the grid."""
+    """Return the prequential loss of logistic regression with Laplace approximations, which only have to rank etas."""
     total, seen = 0.0, np.zeros(0, dtype=int)
     mode = np.zeros(problem.net.n_parameters)
     for block in blocks:
-        known, asked = problem.take(seen), problem.take(block)
+        known, new = problem.take(seen), problem.take(block)
         mode = known.mode(mode)
         theta = mode[None] if version == "I" else gaussian_draws(mode, known.curvature(mode), normal)
-        total += float(asked.likelihood.loss(asked.net.outputs(theta, asked.X)).sum()) / len(theta)
+        total += float(new.likelihood.loss(new.net.outputs(theta, new.X)).sum()) / len(theta)
         seen = np.concatenate([seen, block])
     return total if math.isfinite(total) else math.inf
 
 
 # --- PAC-Bayes -------------------------------------------------------------------------------------------------------
 
-# Values of Catoni's C that are tried, 4 down to 1/64 in half powers of two: the bound is least near
-# sqrt(2 KL / (n loss)), and flat there. Each is paid for by a share of delta, of which the bound holds the logarithm.
-SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
-# The integral of a clipped log loss is exact to some 1e-9 with these:
-_REACH_SDS = 9.0  # how far it reaches in standard deviations: 1e-19 of a normal law is farther out
-_REACH_LOGITS = 40.0  # and in logits: the loss is 4e-18 there
-_NODES = 64  # of the Gauss-Legendre rule
-_SMALLEST_SPREAD = 1e-150  # instead of zero, by which is divided; its square is still above zero
-
 
 @dataclass(frozen=True)
 class PACBayes:
-    """Choose eta' as the learning rate with the least PAC-Bayes bound, for ``eta`` of a posterior over coefficients.
+    """Choose eta' as the learning rate with the smallest PAC-Bayes bound, for a posterior over coefficients.
 
-    Catoni's bound (2007, Theorem 1.2.6): for independent rows of one law, a loss between 0 and ``clip``, a prior that
-    does not know the ``n`` rows and a fixed ``C``, with probability ``1 - delta`` the expected loss on a new row of a
-    model drawn from any posterior is at most ``clip (1 - exp(-C r / clip - (KL - log delta) / n)) / (1 - exp(-C))``,
-    with ``r`` its mean loss on the n rows and KL its divergence from the prior.
+    Catoni's bound (2007, Theorem 1.2.6): for i.i.d. rows, a loss between 0 and ``clip``, a prior that is independent of
+    the ``n`` rows and a fixed ``C``, with probability ``1 - delta`` the expected loss on a new row of a model drawn
+    from any posterior is at most ``clip (1 - exp(-C r / clip - (KL - log delta) / n)) / (1 - exp(-C))``, with ``r`` its
+    mean loss on the n rows and KL its divergence from the prior.
 
-    To have such a prior, a ``share`` of the rows, drawn at random, is set apart: what is learned from data besides the
-    coefficients (steps of a pipeline, ``noise_sd``, a prior scaled by it) is learned from them alone, and the prior of
-    the bound is the posterior given them. The other rows are those of the bound. The posterior that is drawn from is
-    the one given all rows. Looking at several eta' and C is paid for: ``delta`` is shared out between all pairs.
+    For such a prior, a random ``share`` of the rows is set apart: what is learned from data besides the coefficients
+    (steps of a pipeline, ``noise_sd``, a prior scaled by it) is learned from them alone, and the prior of the bound is
+    the posterior given them. The bound uses the other rows; models are drawn from the posterior given all rows. By a
+    union bound, ``delta`` is divided among all pairs of eta' and C.
 
-    The law must be normal for the bound to be exact: ``LinearRegression`` and ``Ridge`` with either method, and
-    ``LogisticRegression`` of two classes with :class:`gbce.LaplaceApproximation`, whose normal law is the one that is
-    drawn from. The facts have the chosen ``eta``, its ``bound`` with ``bound_loss`` (r), ``bound_kl`` and
-    ``bound_rows``, ``eta_bounds`` of all of ``eta_grid``, and ``bound_says``, the bound in words.
+    The posterior must be normal for the bound to be exact: ``LinearRegression`` and ``Ridge`` with either method, and
+    ``LogisticRegression`` of two classes with :class:`gbce.LaplaceApproximation`. The facts have the chosen ``eta``,
+    its ``bound`` with ``bound_loss`` (r), ``bound_kl`` and ``bound_rows``, ``eta_bounds`` for all of ``eta_grid``, and
+    ``bound_says``, the bound in words.
 
     Parameters
     ----------
     clip : float
-        Largest loss of a row, in units of minus the log likelihood; a larger one counts as this. 2 is an error of
-        2 ``noise_sd``, or a probability of 0.135 for what happened.
+        Value at which the loss of a row, a negative log likelihood, is clipped. 2 is an error of 2 ``noise_sd``, or a
+        probability of 0.135 for the class that occurred.
     delta : float
         Probability with which the bound may fail.
     share : float
-        Of rows that are set apart.
+        Share of the rows that is set apart.
     grid : sequence of float
-        Learning rates that are compared.
+        Learning rates to compare.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class PACBayes:
     def certify(
         self, question: Question, method: str, prior_sd: float | None, noise_sd: float | None, rng: np.random.Generator
     ) -> tuple[LearnerReading, dict[str, Any]]:
-        """Return the learner as the rows set apart read it, with all rows in its problem, and the facts."""
+        """Return the learner as read from the rows set apart, with all rows in its problem, and the facts."""
         n = len(question.y)
         order = rng.permutation(n)
         apart = min(max(round(self.share * n), 2), n - 1)
@@ -194,17 +194,17 @@ class PACBayes:
         return (
             f"With probability {1 - self.delta:g} over the rows, a drawn model loses at most {facts['bound']:.3f} a "
             f"row on average, and {facts['bound_loss']:.3f} on {facts['bound_rows']} known rows: the loss is {loss}, "
-            f"counted as {self.clip:g} where it is larger, and rows are independent and of one law"
+            f"clipped at {self.clip:g}, and rows are independent and identically distributed"
         )
 
 
 def catoni_bound(loss: float, kl: float, n: int, delta: float, clip: float, speed: float) -> float:
-    """Return Catoni's bound on an expected loss in ``[0, clip]`` of which the mean over ``n`` rows is ``loss``."""
+    """Return Catoni's bound on an expected loss in ``[0, clip]``, given its mean ``loss`` over ``n`` rows."""
     return float(clip * np.expm1(-speed * loss / clip - (kl - math.log(delta)) / n) / np.expm1(-speed))
 
 
 def normal_kl(mean: Array, precision: Array, mean0: Array, precision0: Array) -> float:
-    """Return the divergence of ``N(mean, precision^-1)`` from ``N(mean0, precision0^-1)``."""
+    """Return the KL divergence of ``N(mean, precision^-1)`` from ``N(mean0, precision0^-1)``."""
     root, root0 = np.linalg.cholesky(precision), np.linalg.cholesky(precision0)
     ratio = solve_triangular(root, root0, lower=True)  # its square sums to the trace of precision0 / precision
     logs = 2 * (np.log(np.diag(root)).sum() - np.log(np.diag(root0)).sum())
@@ -213,14 +213,14 @@ def normal_kl(mean: Array, precision: Array, mean0: Array, precision0: Array) ->
 
 
 def _loss_and_divergence(known: Problem, held: Problem, whole: Problem, clip: float) -> tuple[float, float]:
-    """Return the mean clipped loss of the ``held`` rows under the posterior given all, and its divergence."""
+    """Return the mean clipped loss of the ``held`` rows under the posterior given all rows, and its KL divergence."""
     mean0, mean = known.mode(), whole.mode()
     precision0, precision = known.curvature(mean0), whole.curvature(mean)
     return float(np.mean(clipped_loss(held, mean, precision, clip))), normal_kl(mean, precision, mean0, precision0)
 
 
 def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -> Array:
-    """Return the loss ``(n,)`` of each row, at most ``clip``, expected under coefficients ``N(mean, precision^-1)``."""
+    """Return the expected clipped loss ``(n,)`` of each row under coefficients ``N(mean, precision^-1)``."""
     slopes = problem.net.jacobian(mean, problem.X)[:, 0]
     spread = np.linalg.norm(solve_triangular(np.linalg.cholesky(precision), slopes.T, lower=True), axis=0)
     output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _SMALLEST_SPREAD)
@@ -231,7 +231,7 @@ def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -
 
 
 def _clipped_square(mean: Array, sd: Array, most: float) -> Array:
-    """Return ``E min(u**2, most)`` of normal u."""
+    """Return ``E min(u**2, most)`` for normal u."""
     low, high = (-math.sqrt(most) - mean) / sd, (math.sqrt(most) - mean) / sd
     at_low, at_high = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, high))
     inside = ndtr(high) - ndtr(low)
@@ -240,9 +240,9 @@ def _clipped_square(mean: Array, sd: Array, most: float) -> Array:
 
 
 def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
-    """Return ``E min(log(1 + exp(-u)), most)`` of normal u: constant up to an edge, and from there in two parts.
+    """Return ``E min(log(1 + exp(-u)), most)`` for normal u: constant up to an edge, and a sum of two parts beyond it.
 
-    They are ``max(-u, 0)``, which is known, and ``log(1 + exp(-|u|))``, which is smooth on either side of zero.
+    The parts are ``max(-u, 0)``, in closed form, and ``log(1 + exp(-|u|))``, which is smooth on either side of zero.
     """
     edge = -(most + math.log(-math.expm1(-most)))  # where the loss is ``most``
     low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
@@ -252,7 +252,7 @@ def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
 
 
 def _expected_fold(mean: Array, sd: Array, low: float, high: float) -> Array:
-    """Return ``E log(1 + exp(-|u|))`` of normal u between two ends, as far as there is anything to add up."""
+    """Return ``E log(1 + exp(-|u|))`` for normal u over an interval, by Gauss-Legendre quadrature."""
     near, far = mean - _REACH_SDS * sd, mean + _REACH_SDS * sd
     start, end = (np.clip(end, near, far) for end in (max(low, -_REACH_LOGITS), max(low, high)))
     points, weights = np.polynomial.legendre.leggauss(_NODES)

@@ -1,4 +1,4 @@
-"""What is asked of a method: a learner, checked data, how many models, from which seed."""
+"""Weighted fitted models as a posterior, and the checked request (learner, data, seed) that a method draws it from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from gbce.predictors import check_data, classifies
 
 __all__ = ["Method", "ModelPosterior", "Question", "as_models"]
 
-# --- the result ------------------------------------------------------------------------------------------------------
+# --- weighted models -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelPosterior(Sequence[Any]):
-    """Fitted models with weights, as :func:`gbce.model_posterior` returns them; ``gbce.Explainer`` takes it as it is.
+    """Fitted models with weights, as returned by :func:`gbce.model_posterior` and accepted by ``gbce.Explainer``.
 
     Parameters
     ----------
     models : tuple of K models
         Each with ``predict``, and with ``predict_proba`` and ``classes_`` where classes are predicted.
     weights : array of shape (K,)
-        They sum to one.
+        Weights that sum to one.
     method : str
-        How the models came about.
+        Name of the method that drew the models.
     facts : mapping
-        Plain numbers about it, such as ``eta`` or ``r_hat``.
+        Numbers reported by the method, such as ``eta`` or ``r_hat``.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def as_models(given: Any, what: str) -> tuple[Any, ...]:
     return listed
 
 
-# --- what is asked of a method ---------------------------------------------------------------------------------------
+# --- requests to methods ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A learner, its data and what a method may use; ``y`` is ``(n,)``, ``X`` stays what the user gave."""
+    """A checked request for models: learner, training data (``X`` as given, ``y (n,)``), number of models and seed."""
 
     learner: Any
     X: Any
@@ -101,13 +101,13 @@ class Question:
     def of(
         cls, learner: Any, X: Any, y: Any, n_models: int, seed: Any, n_jobs: int | None, progress: bool
     ) -> "Question":
-        """Check everything once."""
+        """Check the arguments and build the request."""
         if isinstance(learner, type):
             raise TypeError(f"learner is the class {learner.__name__}; pass an instance of it, {learner.__name__}()")
         if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
             raise TypeError(
-                f"learner must have fit and predict, and {type(learner).__name__} has not: give a scikit-learn "
-                "estimator or pipeline, or fit models yourself and give gbce.Explainer the list"
+                f"learner must have fit and predict, which {type(learner).__name__} lacks: pass a scikit-learn "
+                "estimator or pipeline, or fit models yourself and pass the list to gbce.Explainer"
             )
         if not isinstance(n_models, (int, np.integer)) or isinstance(n_models, bool) or n_models < 1:
             raise ValueError(f"n_models must be a whole number of at least 1, not {n_models!r}")
@@ -116,22 +116,22 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The learner's, for messages."""
+        """Class name of the learner, for messages."""
         return type(self.learner).__name__
 
     @property
     def classifies(self) -> bool:
-        """Whether classes are predicted."""
+        """Whether the learner predicts classes."""
         return classifies(self.learner)
 
     def children(self, n: int) -> list[np.random.SeedSequence]:
-        """Return independent seeds, the same however they are used."""
+        """Spawn independent seeds."""
         return np.random.SeedSequence(self.seed).spawn(n)
 
 
 class Method(Protocol):
-    """A way from a question to models."""
+    """A method that draws models."""
 
     def draw(self, question: Question) -> ModelPosterior:
-        """Return weighted models."""
+        """Draw weighted models."""
         ...

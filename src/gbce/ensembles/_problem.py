@@ -1,4 +1,8 @@
-"""Losses of outcomes as minus log likelihoods (up to a constant), with slopes and curvatures in the outputs."""
+"""The Gibbs posterior of coefficients, ``exp(-eta' L(D, theta)) N(theta | 0, precision^-1)``, its mode and derivatives.
+
+Losses are negative log likelihoods up to a constant; outputs come from layers with exact derivatives, evaluated for
+many parameter vectors at once.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +17,38 @@ from gbce.base import Array
 
 __all__ = ["Categorical", "Likelihood", "Net", "NormalErrors", "Problem", "gaussian_draws", "require_full_rank"]
 
-# --- losses of outcomes as minus log likelihoods (up to a constant), with slopes and curvatures in the ---------------
+_ACTIVATIONS = {
+    "identity": (lambda a: a, lambda h: np.ones_like(h)),
+    "relu": (lambda a: np.maximum(a, 0.0), lambda h: (h > 0).astype(float)),
+    "tanh": (np.tanh, lambda h: 1.0 - h * h),
+    "logistic": (expit, lambda h: h * (1.0 - h)),
+}  # each with its derivative as a function of its value
+Layers = list[tuple[Array, Array]]
+# Newton's method for a mode, where the energy is convex; by hand:
+_MOST_NEWTON_STEPS = 100  # a posterior without a mode would never converge
+_CLOSE_ENOUGH = 1e-10  # largest further decrease of the energy, a log density, by a full step
+_SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not halved any more
+_SUFFICIENT_DECREASE = 1e-4  # share of the linear decrease (Armijo's rule; Nocedal and Wright 2006, Section 3.1)
+_ENERGY_ROUNDING = 1e-12  # relative: near the mode the energy changes by less than rounding
+# Curvature at the mode over that at zero below which a direction counts as flat: separable classes drive coefficients
+# to where the likelihood is flat. By hand.
+_FLAT_CURVATURE = 1e-7
+_MOST_DESCENT_STEPS = 2000  # of L-BFGS towards a mode of a network; by hand
+_IMPROPER = (
+    "the posterior of the coefficients is improper: the classes are separable, or columns are linearly dependent; give "
+    "a prior_sd, or a learner with regularisation"
+)
+# The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of a
+# double's sixteen digits are left, and below that there is only rounding.
+_SMALLEST_RATIO = 1e-6
+_INVOLVED_SHARE = 0.01  # of a dependence, in columns of equal length, from which a column is part of it; by hand
+_MOST_COLUMNS_NAMED = 6  # in one message; by hand
+_ADVICE = (
+    "so that the posterior of the coefficients is improper: drop what is redundant, give a prior_sd, or use a learner "
+    "with regularisation"
+)
+
+# --- losses as negative log likelihoods ------------------------------------------------------------------------------
 
 
 class Likelihood(Protocol):
@@ -24,7 +59,7 @@ class Likelihood(Protocol):
         ...
 
     def slope(self, outputs: Array) -> Array:
-        """Return its slope in the outputs, ``(c, n, o)``."""
+        """Return its gradient in the outputs, ``(c, n, o)``."""
         ...
 
     def curvature(self, outputs: Array) -> Array:
@@ -32,7 +67,7 @@ class Likelihood(Protocol):
         ...
 
     def take(self, index: Array) -> Self:
-        """Return the same of some rows."""
+        """Return the likelihood of some rows."""
         ...
 
 
@@ -56,7 +91,7 @@ class NormalErrors:
         return np.full((len(self.y), 1, 1), self.sd**-2)
 
     def take(self, index: Array) -> Self:
-        """Return the same of some rows."""
+        """Return the likelihood of some rows."""
         return replace(self, y=self.y[index])
 
 
@@ -88,25 +123,16 @@ class Categorical:
         return p[:, :, None] * np.eye(p.shape[1]) - p[:, :, None] * p[:, None, :]
 
     def take(self, index: Array) -> Self:
-        """Return the same of some rows."""
+        """Return the likelihood of some rows."""
         return replace(self, codes=self.codes[index])
 
 
-# --- layers with exact derivatives, for many parameter vectors at once -----------------------------------------------
-
-_ACTIVATIONS = {
-    "identity": (lambda a: a, lambda h: np.ones_like(h)),
-    "relu": (lambda a: np.maximum(a, 0.0), lambda h: (h > 0).astype(float)),
-    "tanh": (np.tanh, lambda h: 1.0 - h * h),
-    "logistic": (expit, lambda h: h * (1.0 - h)),
-}  # each with its slope as a function of its own value
-
-Layers = list[tuple[Array, Array]]
+# --- layers with exact derivatives -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Net:
-    """Layers of ``sizes[0]`` inputs to ``sizes[-1]`` outputs; parameters are ``(c, p)``, outputs ``(c, n, o)``."""
+    """Layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs; parameters are ``(c, p)``, outputs ``(c, n, o)``."""
 
     sizes: tuple[int, ...]
     activation: str = "identity"
@@ -122,7 +148,7 @@ class Net:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
     def layers(self, theta: Array) -> Layers:
-        """Return weights ``(..., i, o)`` and biases ``(..., o)`` of each layer out of ``theta (..., p)``."""
+        """Unpack weights ``(..., i, o)`` and biases ``(..., o)`` of each layer from ``theta (..., p)``."""
         found, at = [], 0
         for i, o in self._shapes:
             weights = theta[..., at : at + i * o].reshape(*theta.shape[:-1], i, o)
@@ -134,7 +160,7 @@ class Net:
 
     @property
     def scalings(self) -> Array:
-        """What enters each hidden unit, ``+1``, and what leaves it, ``-1``: ``(units, p)``, zero elsewhere."""
+        """Incidence of hidden units and parameters, ``(units, p)``: +1 incoming, -1 outgoing, else 0."""
         rows = []
         for number, width in enumerate(self.sizes[1:-1]):
             for unit in range(width):
@@ -145,11 +171,11 @@ class Net:
         return np.array(rows)
 
     def pack(self, layers: Layers) -> Array:
-        """Return the vector ``(p,)`` of weights ``(i, o)`` and biases ``(o,)``."""
+        """Pack weights ``(i, o)`` and biases ``(o,)`` into one vector ``(p,)``."""
         return np.concatenate([np.concatenate([w.ravel(), b] if self.bias else [w.ravel()]) for w, b in layers])
 
     def forward(self, theta: Array, X: Array) -> list[Array]:
-        """Return what comes into each layer, and the outputs last, each ``(c, n, width)``."""
+        """Return the inputs of each layer and the outputs last, each ``(c, n, width)``."""
         value = _ACTIVATIONS[self.activation][0]
         passed = [X]
         for number, (w, b) in enumerate(self.layers(theta)):
@@ -162,7 +188,7 @@ class Net:
         return self.forward(theta, X)[-1]
 
     def gradient(self, theta: Array, passed: list[Array], slope: Array) -> Array:
-        """Return the gradient ``(c, p)`` of a sum over rows, given its slope in the outputs ``(c, n, o)``."""
+        """Return the gradient ``(c, p)`` of a sum over rows, given its gradient in the outputs ``(c, n, o)``."""
         parts: list[Array] = []
         for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
             gw = np.swapaxes(passed[number], -1, -2) @ slope
@@ -190,7 +216,7 @@ class Net:
         return found
 
     def outputs_linearised(self, theta: Array, step: Array, X: Array) -> Array:
-        """Return outputs ``(n, o)`` at ``theta`` plus their linear change for a ``step`` in the parameters."""
+        """Return outputs ``(n, o)`` at ``theta`` plus their linear change along a ``step`` of the parameters."""
         passed = self.forward(theta, X)
         change = np.zeros_like(X)
         for number, ((w, _), (dw, db)) in enumerate(zip(self.layers(theta), self.layers(step), strict=True)):
@@ -200,27 +226,12 @@ class Net:
         return passed[-1] + change
 
 
-# --- the Gibbs posterior of coefficients, ``exp(-eta' L(D, theta)) N(theta -------------------------------------------
-
-# Newton's method for a mode, where the energy is convex; by hand:
-_MOST_NEWTON_STEPS = 100  # a posterior without a mode would go on for ever
-_CLOSE_ENOUGH = 1e-10  # fall of the energy, a log density, that another full step would bring at most
-_SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not shortened any more
-_SUFFICIENT_FALL = 1e-4  # share of what the slope promises (Armijo's rule; Nocedal and Wright 2006, Section 3.1)
-_ENERGY_ROUNDING = 1e-12  # relative: near the mode the energy changes by less than rounding
-# Curvature at the mode over that at zero below which a direction counts as flat: classes that can be told apart drive
-# coefficients to where the likelihood has none left. By hand.
-_FLAT_CURVATURE = 1e-7
-_MOST_DESCENT_STEPS = 2000  # of L-BFGS towards a mode of a network; by hand
-_IMPROPER = (
-    "the coefficients have no proper posterior: the classes can be told apart without error, or columns depend on each "
-    "other; give a prior_sd, or a learner with regularisation"
-)
+# --- the posterior of coefficients -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A net, rows ``X (n, d)`` with the loss of their outcomes, the precision ``(p, p)`` of the prior, and eta'."""
+    """A net, rows ``X (n, d)`` with the likelihood of their outcomes, the prior precision ``(p, p)``, and eta'."""
 
     net: Net
     likelihood: Likelihood
@@ -234,15 +245,15 @@ class Problem:
         return len(self.net.sizes) == 2
 
     def at(self, eta: float) -> "Problem":
-        """Return the same at another eta'."""
+        """Return the same problem at another eta'."""
         return replace(self, eta=eta)
 
     def take(self, index: Array) -> "Problem":
-        """Return the same given only some rows."""
+        """Return the same problem for some rows."""
         return replace(self, X=self.X[index], likelihood=self.likelihood.take(index))
 
     def energy(self, theta: Array) -> tuple[Array, Array]:
-        """Return minus the log density ``(c,)`` at ``theta (c, p)``, up to a constant, and its gradient ``(c, p)``."""
+        """Return the unnormalised negative log density ``(c,)`` at ``theta (c, p)`` and its gradient ``(c, p)``."""
         passed = self.net.forward(theta, self.X)
         pull = theta @ self.precision
         value = self.eta * self.likelihood.loss(passed[-1]).sum(axis=-1) + 0.5 * (theta * pull).sum(axis=-1)
@@ -257,10 +268,10 @@ class Problem:
         return self.eta * (slopes.reshape(-1, p).T @ weighted.reshape(-1, p)) + self.precision
 
     def mode_near(self, start: Array) -> Array:
-        """Return the local mode ``(p,)`` below ``start``, where outputs are not linear in the coefficients."""
+        """Return the local mode ``(p,)`` reached by L-BFGS from ``start``, for outputs nonlinear in coefficients."""
         root = np.linalg.cholesky(self.curvature(start))
 
-        def in_z(z: Array) -> tuple[float, Array]:  # in which the surroundings of the start are round
+        def in_z(z: Array) -> tuple[float, Array]:  # preconditioned by the curvature at the start
             value, slope = self.energy((start + solve_triangular(root, z, lower=True, trans="T"))[None])
             return float(value[0]), solve_triangular(root, slope[0], lower=True)
 
@@ -269,7 +280,7 @@ class Problem:
         return start + solve_triangular(root, found.x, lower=True, trans="T")
 
     def mode(self, start: Array | None = None) -> Array:
-        """Return the coefficients ``(p,)`` of least energy, by Newton's method, where outputs are linear in them."""
+        """Return the mode ``(p,)`` by Newton's method, for outputs linear in the coefficients."""
         theta = np.zeros(self.net.n_parameters) if start is None else start
         value, slope = (part[0] for part in self.energy(theta[None]))
         for _ in range(_MOST_NEWTON_STEPS):
@@ -281,7 +292,7 @@ class Problem:
             size = 1.0
             while size > _SHORTEST_STEP:
                 tried, at = (part[0] for part in self.energy((theta + size * step)[None]))
-                if tried <= value + _SUFFICIENT_FALL * size * (slope @ step) + _ENERGY_ROUNDING * abs(value):
+                if tried <= value + _SUFFICIENT_DECREASE * size * (slope @ step) + _ENERGY_ROUNDING * abs(value):
                     break
                 size /= 2
             theta, value, slope, gained = theta + size * step, tried, at, -slope @ step
@@ -290,7 +301,7 @@ class Problem:
         raise ValueError(_IMPROPER)
 
     def require_proper(self, mode: Array) -> None:
-        """Refuse a posterior that is flat in some direction at its mode, compared with zero coefficients."""
+        """Raise if the posterior is flat in some direction at its mode, relative to zero coefficients."""
         at_zero = self.curvature(np.zeros_like(mode))
         try:
             flattest = eigh(self.curvature(mode), at_zero, eigvals_only=True)[0]
@@ -301,7 +312,7 @@ class Problem:
 
 
 def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
-    """Turn standard normal ``(k, p)`` into draws of ``N(mean, precision^-1)``."""
+    """Transform standard normal draws ``(k, p)`` to draws from ``N(mean, precision^-1)``."""
     try:
         root = np.linalg.cholesky(precision)
     except np.linalg.LinAlgError:
@@ -309,24 +320,14 @@ def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
     return mean + solve_triangular(root, normal.T, lower=True, trans="T").T
 
 
-# --- whether the data determine all coefficients that have no prior --------------------------------------------------
-
-# The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of a
-# double's sixteen digits are left, and what is left further down is rounding.
-_SMALLEST_RATIO = 1e-6
-_INVOLVED_SHARE = 0.01  # of a dependence, in columns of equal length, from which on a column is part of it; by hand
-_MOST_COLUMNS_NAMED = 6  # in one sentence; by hand
-_ADVICE = (
-    "which leaves no proper posterior of coefficients: drop what is redundant, give a prior_sd, or take a learner with "
-    "regularisation"
-)
+# --- linear dependence -----------------------------------------------------------------------------------------------
 
 
 def require_full_rank(design: Array, names: Sequence[str]) -> None:
-    """Refuse columns ``(n, p)`` without a prior that depend on each other, by name.
+    """Raise if columns ``(n, p)`` with a flat prior are linearly dependent, and name them.
 
-    They do where the smallest singular value is below 1e-6 of the largest, after every column was scaled to length 1,
-    so that units do not matter.
+    Columns are scaled to length 1, so that units do not matter, and dependent if the smallest singular value is below
+    1e-6 of the largest.
     """
     n, p = design.shape
     length = np.linalg.norm(design, axis=0)
@@ -335,16 +336,16 @@ def require_full_rank(design: Array, names: Sequence[str]) -> None:
     if not length.all():
         empty = [name for name, zero in zip(names, length == 0, strict=True) if zero]
         raise ValueError(f"{_join_names(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
-    _, found, ways = np.linalg.svd(design / length, full_matrices=n < p)
+    _, found, directions = np.linalg.svd(design / length, full_matrices=n < p)
     values = np.concatenate([found, np.zeros(p - len(found))])
     small = values < _SMALLEST_RATIO * values[0]
     if small.any():
-        share = np.linalg.norm(ways[small], axis=0)
+        share = np.linalg.norm(directions[small], axis=0)
         involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED_SHARE * share.max()]
         ratio = values[-1] / values[0]
         raise ValueError(
-            f"{_join_names(involved)} depend on each other (the smallest singular value is {ratio:.1e} of the largest, "
-            f"and below {_SMALLEST_RATIO:g} it counts as none), {_ADVICE}"
+            f"{_join_names(involved)} are linearly dependent (the smallest singular value is {ratio:.1e} of the "
+            f"largest, and below {_SMALLEST_RATIO:g} it counts as zero), {_ADVICE}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a scikit-learn learner says about coefficients: the layers, the loss, the prior in its regularisation."""
+"""Translate a scikit-learn learner to a posterior of coefficients: layers, likelihood, and the prior of its penalty."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,12 +15,19 @@ from gbce.predictors import rows_of
 
 __all__ = ["DrawnClassifier", "DrawnModel", "DrawnRegressor", "LearnerReading", "build_model", "read"]
 
-# --- models made of drawn coefficients -------------------------------------------------------------------------------
+_MOST_PARAMETERS = 4000  # by hand: their covariance is a full matrix, here of 128 MB, and is factorised
+# Prior standard deviation of the sum of the standardised inputs of a unit. By hand: wide enough for units to be
+# nonlinear, and not so wide that most of them saturate.
+NETWORK_SD = 2.0
+_NOISE_FOLDS = 5  # of cross-validation, for the noise around a network; a convention
+_NO_RESIDUAL = 1e-20  # share of the sum of squares: residuals of 1e-10 of y are rounding
+
+# --- models at drawn coefficients ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnModel:
-    """A net at coefficients ``theta (p,)``, after what prepares rows; linearised there if it has a ``step``."""
+    """A net at coefficients ``theta (p,)`` behind fitted preprocessing; linearised there if it has a ``step``."""
 
     net: Net
     theta: Array = field(repr=False)
@@ -81,25 +88,18 @@ class DrawnClassifier(DrawnModel):
 
 
 def build_model(net: Net, theta: Array, classes: Array | None, **options: Any) -> DrawnModel:
-    """Return a regressor, or a classifier where there are classes."""
+    """Build a regressor, or a classifier if there are classes."""
     if classes is None:
         return DrawnRegressor(net, theta, **options)
     return DrawnClassifier(net, theta, classes_=classes, **options)
 
 
-# --- what a scikit-learn learner says about coefficients -------------------------------------------------------------
-
-_MOST_PARAMETERS = 4000  # by hand: their covariance is a full matrix, here of 128 MB, and is factorised
-# Standard deviation, a priori, of what a unit gets from all its standardised inputs. By hand: wide enough that units
-# bend, and not so wide that most of them saturate.
-NETWORK_SD = 2.0
-_NOISE_FOLDS = 5  # of cross-validation, for the noise around a network; a convention
-_NO_RESIDUAL = 1e-20  # share of the sum of squares: residuals of 1e-10 of y are rounding
+# --- learners as posteriors of coefficients --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class LearnerReading:
-    """The problem in (possibly standardised) units, and how its coefficients become a model in the user's."""
+    """The posterior in (possibly standardised) units, and how its coefficients become a model in the user's units."""
 
     learner: Any
     problem: Problem
@@ -119,7 +119,7 @@ class LearnerReading:
 
     @property
     def facts(self) -> dict[str, float]:
-        """Return what was read, as numbers."""
+        """Numbers for the facts of a posterior."""
         noise = {} if self.classes is not None else {"noise_sd": self.noise_sd}
         return {"n_parameters": self.problem.net.n_parameters, "prior_sd": self.prior_sd, **noise}
 
@@ -142,12 +142,12 @@ def read(
     standardise: bool,
     learned_from: Array | None = None,
 ) -> LearnerReading:
-    """Read the learner, a pipeline's last step included; its other steps are fitted to the data once.
+    """Translate a learner, or the last step of a pipeline whose other steps are fitted to the data once.
 
-    What is learned here, such as these steps or the noise, is ``learned_from`` these rows, or from all.
+    These steps and the noise are ``learned_from`` these rows, or from all.
     """
     learner, X, names, options = _prepare(question, method, learned_from)
-    kind = _kind(learner, method)
+    kind = _classify_learner(learner, method)
     codes, classes, outputs = question.y, None, 1
     if question.classifies:
         classes, codes = np.unique(question.y, return_inverse=True)
@@ -166,11 +166,11 @@ def read(
         centre, scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
         offset, unit = (0.0, 1.0) if classes is not None else (float(codes.mean()), float(codes.std()) or 1.0)
     seen = slice(None) if learned_from is None else learned_from
-    noise = 1.0 if classes is not None else _noise(learner, kind, X[seen], codes[seen], noise_sd, method)
+    noise = 1.0 if classes is not None else _estimate_noise(learner, kind, X[seen], codes[seen], noise_sd, method)
     likelihood: Likelihood = (
         NormalErrors((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
     )
-    sd = _prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
+    sd = _implied_prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
     if kind != "network":
         weights = X[seen] if math.isinf(sd) else X[seen, :0]
         constant = np.ones((len(weights), int(net.bias)))
@@ -183,7 +183,7 @@ def read(
 def _prepare(
     question: Question, method: str, learned_from: Array | None
 ) -> tuple[Any, Array, list[str], dict[str, Any]]:
-    """Return the learner at the end of a pipeline, what it gets, names of these columns, and options of models."""
+    """Return the last learner of a pipeline, its input ``(n, d)``, names of its columns, and options of models."""
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 
@@ -201,23 +201,23 @@ def _prepare(
         X = np.asarray(X, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{method} needs numbers, and X holds something else: put a pipeline that encodes it before the learner"
+            f"{method} needs numbers, but X has other values: use a pipeline that encodes them before the learner"
         ) from None
-    gaps = ~np.isfinite(X)
-    if gaps.any():
+    bad = ~np.isfinite(X).all(axis=1)
+    if bad.any():
         raise ValueError(
-            f"{method}: X is missing or infinite in {int(gaps.any(axis=1).sum())} rows, first in row "
-            f"{int(gaps.any(axis=1).argmax())}: fill it in, for example by a pipeline with SimpleImputer"
+            f"{method}: X is missing or infinite in {int(bad.sum())} rows, first in row "
+            f"{int(bad.argmax())}: impute it, for example by a pipeline with SimpleImputer"
         )
     columns = getattr(question.X, "columns", None)
     options = {"prepare": prepare, "n_features_in_": int(question.X.shape[1])}
     if columns is not None:
         options["feature_names_in_"] = np.asarray([str(column) for column in columns], dtype=object)
-    return learner, X, _names(columns, prepare, X.shape[1]), options
+    return learner, X, _name_columns(columns, prepare, X.shape[1]), options
 
 
-def _names(columns: Any, prepare: Any, d: int) -> list[str]:
-    """Return what the learner's columns are called: as in the frame, as a pipeline says, or by number."""
+def _name_columns(columns: Any, prepare: Any, d: int) -> list[str]:
+    """Return the names of the learner's columns: of the frame, of the pipeline's output, or by number."""
     if prepare is not None:
         try:
             columns = prepare.get_feature_names_out()
@@ -228,25 +228,26 @@ def _names(columns: Any, prepare: Any, d: int) -> list[str]:
     return [repr(str(column)) for column in columns]
 
 
-def _kind(learner: Any, method: str) -> str:
+def _classify_learner(learner: Any, method: str) -> str:
+    """Return "linear", "logistic" or "network", or raise for a learner that is not supported."""
     from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
     name = type(learner).__name__
     if type(learner) in (MLPClassifier, MLPRegressor):
         if getattr(learner, "loss", "squared_error") not in ("squared_error", "log_loss"):
-            raise ValueError(f"{method} knows squared errors and log loss, not loss={learner.loss!r} of {name}")
+            raise ValueError(f"{method} supports squared errors and log loss, not loss={learner.loss!r} of {name}")
         return "network"
     if type(learner) not in (LinearRegression, Ridge, LogisticRegression):
         raise TypeError(
-            f"{method} knows the coefficients of LinearRegression, Ridge, LogisticRegression, MLPRegressor and "
+            f"{method} supports LinearRegression, Ridge, LogisticRegression, MLPRegressor and "
             f"MLPClassifier, not of {name}: use gbce.BayesianBootstrap(), which takes any learner"
         )
     if getattr(learner, "positive", False):
-        raise ValueError(f"{method} does not know coefficients that must be positive: set positive=False")
+        raise ValueError(f"{method} does not support positivity constraints on coefficients: set positive=False")
     if type(learner) is LogisticRegression:
         if learner.penalty in ("l1", "elasticnet") or (learner.l1_ratio or 0) > 0:
-            raise ValueError(f"{method} reads an L2 penalty as a normal prior, and knows no other: use l1_ratio=0")
+            raise ValueError(f"{method} supports an L2 penalty only, as a normal prior: use l1_ratio=0")
         if learner.class_weight is not None:
             raise ValueError(f"{method} weighs all rows equally: set class_weight=None")
         return "logistic"
@@ -255,8 +256,8 @@ def _kind(learner: Any, method: str) -> str:
     return "linear"
 
 
-def _noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, method: str) -> float:
-    """Return the standard deviation of outcomes around predictions: given, or estimated."""
+def _estimate_noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, method: str) -> float:
+    """Return the residual standard deviation: as given, or estimated."""
     if given is not None:
         return float(given)
     n = len(y)
@@ -271,14 +272,14 @@ def _noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, met
     residual = y - u @ (shrunk * (u.T @ y))
     if left < 1 or not residual @ residual > _NO_RESIDUAL * (y @ y):
         raise ValueError(
-            f"{method} cannot tell the noise of y, since {type(learner).__name__} fits {n} rows without error: give "
-            "noise_sd"
+            f"{method} cannot estimate the noise of y, since {type(learner).__name__} fits {n} rows without error: "
+            "give noise_sd"
         )
     return math.sqrt(float(residual @ residual) / left)
 
 
-def _prior_sd(learner: Any, kind: str, noise: float, standardise: bool) -> float:
-    """Read the regularisation as the standard deviation of a normal prior; infinite where there is none."""
+def _implied_prior_sd(learner: Any, kind: str, noise: float, standardise: bool) -> float:
+    """Return the standard deviation of the normal prior that the penalty implies; infinite without a penalty."""
     if kind == "logistic":
         return math.inf if learner.penalty is None else math.sqrt(learner.C)
     if kind == "network" and standardise:
@@ -288,11 +289,11 @@ def _prior_sd(learner: Any, kind: str, noise: float, standardise: bool) -> float
 
 
 def _precision(net: Net, sd: float) -> Array:
-    """Return the precision of weights; biases have a flat prior, as scikit-learn does not penalise them."""
+    """Return the prior precision; biases have a flat prior, as scikit-learn does not penalise them."""
     o = net.sizes[-1]
     weights = np.full(net.sizes[0] * o, sd**-2)
     precision = np.diag(np.concatenate([weights, np.zeros(o)]) if net.bias else weights)
-    if o > 1:  # adding the same to all scores changes nothing: what is flat is pinned in that direction only
+    if o > 1:  # a constant added to all scores has no effect: flat priors are fixed in that direction only
         for start in range(0, len(precision), o):
             if precision[start, start] == 0:
                 precision[start : start + o, start : start + o] += 1.0 / o
@@ -300,7 +301,7 @@ def _precision(net: Net, sd: float) -> Array:
 
 
 def _network_precision(net: Net, sd: float, standardised: bool) -> Array:
-    """Return independent normal priors; where standardised, a unit gets ``sd`` from all its inputs (Neal 1996)."""
+    """Return the precision of independent priors; standardised, the input of a unit has sd ``sd`` (Neal 1996)."""
     parts = []
     for i, o in zip(net.sizes[:-1], net.sizes[1:], strict=True):
         parts += [np.full(i * o, (i if standardised else 1) / sd**2), np.full(o, sd**-2)]

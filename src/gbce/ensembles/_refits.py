@@ -1,4 +1,7 @@
-"""Refits: a clone with its own seed, on weighted or resampled rows; many of them in parallel, in order."""
+"""Refit learners on reweighted or resampled rows: Bayesian bootstrap, cross-validated risk and Rashomon sets.
+
+Refits run in parallel, each with seeds of its own, so that results do not depend on the number of processes.
+"""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -34,10 +37,11 @@ __all__ = [
     "weight_name",
 ]
 
-# --- refits ----------------------------------------------------------------------------------------------------------
+RiskLoss = Callable[[Array, Array], Any]
+_MOST_RESAMPLES = 100  # attempts at one with every class; by hand: a class of one row is in two resamples of three
+_LARGEST_SEED = 2**31 - 1  # of signed 32 bits, which every learner accepts
 
-_MOST_RESAMPLES = 100  # tries at one that has every class; by hand: a class of one row is in two resamples of three
-_LARGEST_SEED = 2**31 - 1  # of 32 bits with a sign, which every learner takes
+# --- refits ----------------------------------------------------------------------------------------------------------
 
 
 def learner_rng(seed: np.random.SeedSequence) -> np.random.Generator:
@@ -60,7 +64,7 @@ def clone_with_seed(learner: Any, rng: np.random.Generator) -> Any:
 
 
 def weight_name(learner: Any) -> str | None:
-    """Return the name under which ``fit`` takes weights of rows, through a pipeline too; none if it takes none."""
+    """Return the parameter of ``fit`` for row weights, also through a pipeline; None without one."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -72,12 +76,12 @@ def weight_name(learner: Any) -> str | None:
 
 
 def takes_weights(learner: Any) -> bool:
-    """Whether ``fit`` takes weights of rows."""
+    """Whether ``fit`` accepts row weights."""
     return weight_name(learner) is not None
 
 
 def refit(learner: Any, X: Any, y: Array, weights: Array | None, rng: np.random.Generator) -> Any:
-    """Return a fitted clone; whole ``weights`` of a learner that takes none are counts of rows."""
+    """Return a fitted clone; for a learner that accepts no weights, integer ``weights`` are counts of rows."""
     model = clone_with_seed(learner, rng)
     name = weight_name(model)
     try:
@@ -92,7 +96,7 @@ def refit(learner: Any, X: Any, y: Array, weights: Array | None, rng: np.random.
 
 
 def resample_counts(y: Array, classifies: bool, rng: np.random.Generator) -> Array:
-    """Return how often each row comes in a resample ``(n,)``; every class comes at least once."""
+    """Draw the counts ``(n,)`` of rows in a bootstrap resample that contains every class."""
     n = len(y)
     classes, codes = np.unique(y, return_inverse=True) if classifies else (np.zeros(1), np.zeros(n, dtype=int))
     for _ in range(_MOST_RESAMPLES):
@@ -100,14 +104,14 @@ def resample_counts(y: Array, classifies: bool, rng: np.random.Generator) -> Arr
         if np.all(np.bincount(codes, weights=picked, minlength=len(classes)) > 0):
             return picked.astype(float)
     raise ValueError(
-        "a class is so rare that resamples miss it: drop it, or use a learner whose fit takes sample_weight"
+        "a class is so rare that resamples miss it: drop it, or use a learner whose fit accepts sample_weight"
     )
 
 
 def in_parallel(
     task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: int | None, progress: bool
 ) -> list[Any]:
-    """Run ``task`` on every tuple of arguments and return the results in their order."""
+    """Run ``task`` on every tuple of arguments, in parallel, and return the results in order."""
     bar = tqdm(total=len(arguments), desc="fitting", unit="model", disable=not progress)
     results = []
     with bar:
@@ -123,7 +127,7 @@ def in_parallel(
 
 
 def _run_alone(task: Callable[..., Any], *arguments: Any) -> Any:
-    with _thread_controller().limit(limits=1, user_api="blas"):  # sums in the same order in every process
+    with _thread_controller().limit(limits=1, user_api="blas"):  # same order of summation in every process
         return task(*arguments)
 
 
@@ -134,17 +138,17 @@ def _thread_controller() -> Any:
     return ThreadpoolController()
 
 
-# --- the Bayesian bootstrap ------------------------------------------------------------------------------------------
+# --- Bayesian bootstrap ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BayesianBootstrap:
-    """Refit the learner with weights of rows ``n * Dirichlet(1, ..., 1)``, once per model.
+    """Refit the learner with row weights ``n * Dirichlet(1, ..., 1)``, once per model.
 
-    This is the posterior of whatever the learner estimates, under a nonparametric law of the data (Rubin 1981) and
+    This is the posterior of whatever the learner estimates, under a nonparametric model of the data (Rubin 1981) and
     with the learner's own loss in place of a likelihood (the loss-likelihood bootstrap of Lyddon, Holmes and Walker
-    2019); it needs no eta. A learner whose ``fit`` takes no ``sample_weight`` is refitted on resampled rows (counts
-    are multinomial). Each refit has its own ``random_state``, so that a forest's own randomness is in the spread too.
+    2019); it needs no eta. A learner whose ``fit`` accepts no ``sample_weight`` is refitted on resampled rows (with
+    multinomial counts). Each refit has its own ``random_state``, so that the spread includes a forest's randomness.
 
     Parameters
     ----------
@@ -177,7 +181,7 @@ class BayesianBootstrap:
 
 
 def row_weights(learner: Any, y: Array, classifies: bool, seed: np.random.SeedSequence) -> Array:
-    """Return weights ``(n,)`` that sum to n: Dirichlet where ``fit`` takes weights, counts of a resample elsewhere."""
+    """Draw weights ``(n,)`` that sum to n: Dirichlet if ``fit`` accepts weights, else counts of a resample."""
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0)))
     return len(y) * rng.dirichlet(np.ones(len(y))) if takes_weights(learner) else resample_counts(y, classifies, rng)
 
@@ -188,9 +192,7 @@ def _refit_reweighted(
     return refit(learner, X, y, row_weights(learner, y, classifies, seed), learner_rng(own))
 
 
-# --- cross-validated risk, one number per model ----------------------------------------------------------------------
-
-RiskLoss = Callable[[Array, Array], Any]
+# --- cross-validated risk --------------------------------------------------------------------------------------------
 
 
 def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | None = None, seed: Any = 0) -> Array:
@@ -199,16 +201,16 @@ def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | No
     Parameters
     ----------
     models : estimator, or sequence of K
-        Cloned and refitted on each fold; what they were fitted to before does not matter.
+        Cloned and refitted on each fold; earlier fits do not matter.
     X, y : DataFrame or array of shape (n, d), and (n,)
         Training data.
     cv : int
         Number of folds, shuffled (and stratified for classifiers), the same for all models.
     loss : callable, optional
-        ``loss(y, output)`` of held-out outcomes ``(m,)`` and what the model says, ``predict`` of a regressor or
-        ``predict_proba (m, c)`` of a classifier; one number, or one per row. Squared error or log loss when left out.
+        ``loss(y, output)`` of held-out outcomes ``(m,)`` and the model's output, ``predict`` of a regressor or
+        ``predict_proba (m, c)`` of a classifier; one number, or one per row. Squared error or log loss by default.
     seed : int, Generator or SeedSequence
-        Of folds and refits.
+        Seed of folds and refits.
 
     Returns
     -------
@@ -233,7 +235,7 @@ def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | No
     for model in listed:
         if not hasattr(model, "fit"):
             raise TypeError(
-                f"{type(model).__name__} cannot be refitted on folds, it has no fit: compute its risk yourself"
+                f"{type(model).__name__} has no fit and cannot be refitted on folds: compute its risk yourself"
             )
     number = seed_number(seed)
     risks = []
@@ -253,7 +255,7 @@ def risk_of(
     loss: RiskLoss | None,
     seed: np.random.SeedSequence,
 ) -> float:
-    """Return the mean loss of held-out rows; the training rows of each fold count by ``weights``."""
+    """Return the mean loss of held-out rows; the training rows of each fold have ``weights``."""
     total = 0.0
     for train, held_out in folds:
         w = None if weights is None else weights[train]
@@ -264,12 +266,12 @@ def risk_of(
 
 def _mean_loss(model: Any, X: Any, y: Array, loss: RiskLoss | None) -> float:
     if not classifies(model):
-        said = np.asarray(model.predict(X), dtype=float).reshape(len(y))
-        value = float(np.mean(np.square(said - y))) if loss is None else _user_loss(loss, y, said)
+        outputs = np.asarray(model.predict(X), dtype=float).reshape(len(y))
+        value = float(np.mean(np.square(outputs - y))) if loss is None else _user_loss(loss, y, outputs)
     else:
         if not hasattr(model, "predict_proba"):
             raise TypeError(
-                f"{type(model).__name__} gives no probabilities, and the risk of a classifier is its log loss: wrap it "
+                f"{type(model).__name__} has no predict_proba, and the risk of a classifier is its log loss: wrap it "
                 "in sklearn.calibration.CalibratedClassifierCV"
             )
         shares = np.asarray(model.predict_proba(X))
@@ -281,31 +283,30 @@ def _mean_loss(model: Any, X: Any, y: Array, loss: RiskLoss | None) -> float:
     return value
 
 
-def _user_loss(loss: RiskLoss, y: Array, said: Array) -> float:
-    value = float(np.mean(np.asarray(loss(y, said), dtype=float)))
+def _user_loss(loss: RiskLoss, y: Array, outputs: Array) -> float:
+    value = float(np.mean(np.asarray(loss(y, outputs), dtype=float)))
     if not np.isfinite(value):
         raise ValueError(f"loss returned {value} on held-out rows: it must return finite numbers")
     return value
 
 
-# --- the Rashomon set ------------------------------------------------------------------------------------------------
+# --- Rashomon set ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Rashomon:
-    """Keep every fit whose cross-validated risk is within a tolerance of the best one's, all of equal weight.
+    """Keep every fit whose cross-validated risk is within a tolerance of the best, all with equal weight.
 
-    Fits are tried in turn over the learner and the ``candidates``: each first on the data as they are, then with rows
-    reweighted as in :class:`gbce.BayesianBootstrap`, each with a ``random_state`` of its own. The risk of a fit is
-    measured on the same folds for all, its training rows counting by its own weights, held-out rows equally.
+    Fits alternate between the learner and the ``candidates``: each first on the data as they are, then with rows
+    reweighted as in :class:`gbce.BayesianBootstrap`, each with a ``random_state`` of its own. Risks are estimated on
+    the same folds, with the weights of the fit for training rows and equal weights for held-out rows.
 
     Parameters
     ----------
     tolerance : float
-        By how much of the best risk another may exceed it: with 0.05 a fit is kept up to 1.05 times the best; a
-        negative best risk counts by its size.
+        Excess over the best risk, relative to its absolute value: with 0.05 a fit is kept up to 1.05 times the best.
     candidates : sequence of estimators
-        Further learners, beside the one of the question.
+        Further learners.
     bootstrap : bool
         Whether rows are reweighted; otherwise fits differ by candidate and ``random_state`` only.
     cv : int
@@ -339,10 +340,10 @@ class Rashomon:
         require_counts(self, "cv")
         for one in self.candidates:
             if not hasattr(one, "fit"):
-                raise TypeError(f"Rashomon: candidates must have fit, and {type(one).__name__} has not")
+                raise TypeError(f"Rashomon: candidates must have fit, which {type(one).__name__} lacks")
 
     def draw(self, question: Question) -> ModelPosterior:
-        """Return the fits that are good enough, the best first."""
+        """Return the fits within the tolerance, the best first."""
         learners = [question.learner, *self.candidates]
         if any(classifies(one) != question.classifies for one in learners):
             raise TypeError("Rashomon: classifiers and regressors cannot be compared; give candidates of one kind")
@@ -382,7 +383,7 @@ def _try_fit(
     return refit(learner, X, y, weights, learner_rng(seed)), risk
 
 
-# --- what users call -------------------------------------------------------------------------------------------------
+# --- posteriors over models ------------------------------------------------------------------------------------------
 
 
 def model_posterior(
@@ -396,27 +397,27 @@ def model_posterior(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> ModelPosterior:
-    """Draw models from a posterior over what a learner may make of its data.
+    """Draw fitted models from a posterior over models, given a learner and its data.
 
     Averaging over them is the paper's FG-GBCE (Section 2.4): ``gbce.Explainer(posterior, data)`` with
-    ``combine="any"`` is its integral over models, as a sum over draws.
+    ``combine="any"`` approximates its integral over models by a sum over draws.
 
     Parameters
     ----------
     learner : estimator
-        With ``fit`` and ``predict``, such as a scikit-learn estimator or pipeline; it is cloned, never changed.
+        Has ``fit`` and ``predict``, such as a scikit-learn estimator or pipeline; it is cloned, never modified.
     X : DataFrame or array of shape (n, d)
         Training rows.
     y : array of shape (n,)
         Outcomes.
     method : BayesianBootstrap, CoefficientPosterior, LaplaceApproximation or Rashomon, optional
-        ``BayesianBootstrap()`` when left out, which takes any learner.
+        ``BayesianBootstrap()`` by default, which accepts any learner.
     n_models : int
-        How many to draw; for ``Rashomon``, how many to try.
+        Number of models to draw; for ``Rashomon``, number of fits to try.
     seed : int, Generator or SeedSequence, optional
         The same seed gives the same models, whatever ``n_jobs`` is.
     n_jobs : int, optional
-        Processes for refits, as in joblib; one when left out.
+        Processes for refits, as in joblib; one by default.
     progress : bool
         Whether to show a progress bar over refits.
 

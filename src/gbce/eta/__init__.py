@@ -1,4 +1,4 @@
-"""Choosing eta: by what the posterior is to achieve, or by how well the model predicts."""
+"""Choosing eta: by a goal for the posterior, or by the prediction error of the model."""
 
 from gbce.eta._rules import (
     Calibration,

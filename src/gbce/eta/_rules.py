@@ -1,4 +1,4 @@
-"""Eta as a user may give it: a number, several, or a rule that finds one."""
+"""Rules for eta: goals for the posterior, the unit rule from prediction error, and checks of what users pass."""
 
 import math
 from collections.abc import Mapping
@@ -23,24 +23,24 @@ __all__ = [
     "noise_scale",
 ]
 
-# --- what a posterior is to achieve, where that decides eta ----------------------------------------------------------
+# --- goals for the posterior -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SuccessProbability:
     """The smallest eta whose posterior reaches the target with a given probability.
 
-    It is found on the way up of the sampler, without further model calls. With several models it is the first one's.
+    It is found while the sampler tempers, without further model calls. With several models the first one counts.
 
-    Where success is a matter of one model's loss alone (a wish for a number, or for one of two classes), its
-    probability never falls as eta grows. It can fall with :class:`gbce.Multi`, with one of several classes and with
-    several models: the least total loss may lie where the target is missed. There all of the path is searched; if no
-    eta succeeds often enough, the smallest that does so as often as any is taken, and a note says so.
+    If success depends on one model's loss alone (a target on a number, or on one of two classes), its probability never
+    decreases as eta grows. It may decrease with :class:`gbce.Multi`, with one of several classes and with several
+    models: the least total loss may lie where the target is missed. The whole path is then searched; if no eta achieves
+    the probability, the smallest that comes closest is taken, and a note says so.
 
     Parameters
     ----------
     probability : float
-        Wanted, above 0 and below 1.
+        Required probability, above 0 and below 1.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class SuccessProbability:
         return f"SuccessProbability({self.probability:g})"
 
     def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
-        """Return what is missing to the wanted probability at weighted points, each array ``(n,)``."""
+        """Return the shortfall of the success probability at weighted points, each array ``(n,)``."""
         return self.probability - float(weights @ reached)
 
 
@@ -77,14 +77,14 @@ class SuccessProbability:
 class ExpectedLoss:
     """The eta whose posterior has a given expected loss: a Lagrange multiplier.
 
-    Of all laws with no larger expected loss, the posterior at this eta is the one nearest to the prior (in
-    Kullback-Leibler divergence), if there is one model. With several, the loss asked about is the first one's, which
-    may rise with eta; the smallest eta that achieves it is taken.
+    With one model, the posterior at this eta is the distribution nearest to the prior (in Kullback-Leibler divergence)
+    among all with no larger expected loss. With several, the loss is the first one's, which may increase with eta; the
+    smallest eta that achieves it is taken.
 
     Parameters
     ----------
     loss : float
-        Wanted, in the units of the target's loss.
+        Required expected loss, in the units of the target's loss.
 
     Examples
     --------
@@ -103,19 +103,19 @@ class ExpectedLoss:
         return f"ExpectedLoss({self.loss:g})"
 
     def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
-        """Return by how much the expected loss at weighted points is too large, each array ``(n,)``."""
+        """Return the excess of the expected loss at weighted points, each array ``(n,)``."""
         counted = weights > 0
         return float(weights[counted] @ loss[counted]) - self.loss
 
 
-# --- eta and scales from how well a model predicts -------------------------------------------------------------------
+# --- eta from prediction error ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ModelError:
-    """The unit rule: the eta at which the loss is minus the log likelihood of the wanted output.
+    """The unit rule: the eta at which the loss is the negative log likelihood of the wanted output.
 
-    For squared loss that is ``1 / (2 * MSE)`` in units of the output, so that the target is seen as a draw from
+    For squared loss that is ``1 / (2 * MSE)`` in units of the output, so that the target counts as a draw from
     ``N(f(x), MSE)``; for absolute loss it is one over the mean absolute error; for the log loss of a class it is 1.
     With several models the error is the first one's.
 
@@ -124,7 +124,7 @@ class ModelError:
     y : array of shape (n,), optional
         Outcomes of the rows of the explainer's data: the model is refitted on folds of them, once.
     mse, mae : float, optional
-        A mean squared or mean absolute error that is known already.
+        A known mean squared or mean absolute error.
     cv : int
         Number of folds, shuffled.
     seed : int
@@ -156,7 +156,7 @@ class ModelError:
         return "ModelError"
 
     def measure(self, model: Any, X: Any, target: Target, known: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the error that the target's loss needs, added to what is ``known``; folds are fitted once."""
+        """Return the error that the target's loss needs, added to ``known`` ones; folds are fitted once."""
         known = {} if known is None else known
         name = target.error
         if name is None or name in known:
@@ -189,7 +189,7 @@ class ModelError:
 def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> float:
     """Scale at which ``eta = 1`` means ``y* ~ N(f(x), MSE)``: the square root of twice the cross-validated MSE.
 
-    With ``Value(y, scale=noise_scale(model, X, y))`` the squared loss is minus the log likelihood of the wanted
+    With ``Value(y, scale=noise_scale(model, X, y))`` the squared loss is the negative log likelihood of the wanted
     output under the model's own prediction error.
 
     Parameters
@@ -221,7 +221,7 @@ def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> fl
 
 
 def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
-    """Return the mean error over folds, each predicted by a model that was fitted to the others."""
+    """Return the cross-validated mean error."""
     from sklearn.base import clone
     from sklearn.model_selection import cross_val_score
 
@@ -235,36 +235,26 @@ def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) 
     return float(np.mean(-cross_val_score(clone(model), X, y, cv=folds, scoring=scoring, error_score="raise")))
 
 
-# --- eta as a user may give it ---------------------------------------------------------------------------------------
+# --- checked input ---------------------------------------------------------------------------------------------------
 
 EtaRule = SuccessProbability | ExpectedLoss | ModelError
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a rule found eta.
-
-    Parameters
-    ----------
-    rule : str
-        Its label.
-    met : bool
-        Whether eta achieves what was asked for.
-    errors : mapping
-        What :class:`gbce.ModelError` went by: an error of the model by its name, and in how many folds it was measured.
-    """
+    """How a rule found eta: its label, whether eta meets the goal, and the model's errors that were used, by name."""
 
     rule: str
     met: bool = True
     errors: Mapping[str, float] = field(default_factory=dict)
 
     def entries(self) -> dict[str, Any]:
-        """Return all of it as plain data by name."""
+        """Return the fields as plain data by name."""
         return {"rule": self.rule, "met": self.met, **self.errors}
 
 
 def as_eta(eta: Any) -> tuple[float, EtaRule | None]:
-    """Tell a number from a rule; with a rule the number is only where the search begins."""
+    """Return a number and, if ``eta`` is a rule, the rule; the number is then a starting value."""
     if isinstance(eta, EtaRule):
         return 1.0, eta
     if isinstance(eta, type) and issubclass(eta, EtaRule):
@@ -273,7 +263,7 @@ def as_eta(eta: Any) -> tuple[float, EtaRule | None]:
 
 
 def as_etas(etas: Any) -> Array:
-    """Check a list of etas; ``(n,)``, in rising order."""
+    """Check a list of etas and sort it: ``(n,)``."""
     try:
         array = np.sort(np.asarray(list(etas), dtype=float))
     except (TypeError, ValueError):

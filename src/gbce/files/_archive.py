@@ -1,7 +1,7 @@
-"""Plain data in one file: a zip of arrays, and one member of JSON that knows their checksums.
+"""Zip archives of arrays with a JSON manifest of their checksums, and atomic writes of files.
 
-A file may come from anybody. Reading one runs nothing from it, unpacks no more than was allowed, and no more than it
-declared beforehand.
+Files are untrusted: reading one runs no code from it, and unpacks no more than is allowed and no more than it declares.
+A file is replaced only when the new one is complete on disk; leftovers of killed processes are cleared.
 """
 
 import contextlib
@@ -19,6 +19,11 @@ import numpy as np
 
 from gbce.base import Array
 
+try:
+    import fcntl
+except ImportError:  # Windows: whether a writer is alive is unknown, so nothing is cleared
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "MANIFEST",
     "Archive",
@@ -31,29 +36,30 @@ __all__ = [
     "write_archive",
 ]
 
-# --- plain data in one file ------------------------------------------------------------------------------------------
-
 MANIFEST = "explanation.json"
 _CHECKSUMS = "checksums"
-_COMPRESSION = 1  # zlib's quickest
+_COMPRESSION = 1  # zlib's fastest level
 _CHUNK = 1 << 20  # bytes that are unpacked at a time: one MiB, by convention
-_JSON_GROWTH = 20  # at worst, from text to objects: "[]," has 3 bytes, and takes a list of 56 and a reference of 8
+_JSON_GROWTH = 20  # at worst, from text to objects: "[]," has 3 bytes, its list 56 and the reference 8
 _USUAL_BYTES = 500_000_000  # enough for a pool of 60,000 points in 500 columns
-_USUAL_RATIO = 10  # draws that vary are packed at best so far: a large file within it is no bomb
+_USUAL_RATIO = 10  # of compression, at most, for draws that vary: a large file within it is no zip bomb
+_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.part")
+
+# --- zip archives of arrays ------------------------------------------------------------------------------------------
 
 
 class FileError(ValueError):
-    """A file is not an explanation, is damaged, too large to unpack, or of a format that this version does not read."""
+    """A file is not an explanation, is damaged, is too large to unpack, or has an unsupported format."""
 
 
 class TooLargeError(ValueError):
-    """More would be unpacked than is allowed."""
+    """The unpacked size exceeds the limit."""
 
 
 def write_archive(
     file: BinaryIO, manifest: Mapping[str, Any], arrays: Mapping[str, Array], plain: Callable[[Any], Any]
 ) -> None:
-    """Write arrays by their names, and JSON; ``plain`` turns what is not representable in JSON into what is."""
+    """Write named arrays and a JSON manifest; ``plain`` converts values that JSON cannot represent."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as box:
         for name, array in arrays.items():
             with box.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -63,15 +69,10 @@ def write_archive(
 
 
 class Archive:
-    """A file that is being read: its manifest at once, its arrays when they are asked for.
+    """An archive open for reading: the manifest at once, the arrays on request.
 
-    Parameters
-    ----------
-    file : file
-        Open for reading.
-    max_bytes : int, optional
-        How much it may take unpacked; 500 MB, or ten times its size if that is more, when left out. ``limit`` has the
-        number that holds.
+    ``limit`` is the largest unpacked size in bytes: ``max_bytes``, or by default the larger of 500 MB and ten times
+    the size of the file.
     """
 
     def __init__(self, file: BinaryIO, max_bytes: int | None = None) -> None:
@@ -83,18 +84,18 @@ class Archive:
         with self._open_member(MANIFEST) as member:
             manifest = json.loads(b"".join(_read_chunks(member, self._members[MANIFEST].file_size)))
         if not isinstance(manifest, dict):
-            raise ValueError(f"its {MANIFEST} is no mapping")
+            raise ValueError(f"its {MANIFEST} is not a mapping")
         self.manifest: dict[str, Any] = manifest
 
     def arrays(self, needed: Collection[str], possible: Collection[str]) -> dict[str, Array]:
-        """Read all arrays; others than these are refused, and those of another file."""
+        """Read all arrays; raise for missing or unknown ones, and for those of another file."""
         names = set(self._members) - {MANIFEST}
         known, must = ({f"{name}.npy" for name in some} for some in ({*needed, *possible}, needed))
-        for wrong, what in ((must - names, "lacks"), (names - known, "has a member that is not known:")):
+        for wrong, what in ((must - names, "lacks"), (names - known, "has an unknown member:")):
             if wrong:
                 raise ValueError(f"it {what} {min(wrong)}")
         if self.manifest[_CHECKSUMS] != {name: self._members[name].CRC for name in names}:
-            raise ValueError("its arrays are not those that it was written with")
+            raise ValueError("its arrays do not match its checksums")
         return {name.removesuffix(".npy"): self._read_array(name) for name in sorted(names)}
 
     def _require_small(self, file: BinaryIO, max_bytes: int | None) -> None:
@@ -113,32 +114,32 @@ class Archive:
     def _open_member(self, name: str) -> Any:
         info = self._members[name]
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name} is packed in a way that is not known")
+            raise ValueError(f"{name} has an unknown compression")
         return self._box.open(info)
 
     def _read_array(self, name: str) -> Array:
-        """Read an array whose shape agrees with the size of its member, before memory is taken for it."""
+        """Read an array after checking that its shape agrees with its size, before memory is allocated."""
         size = self._members[name].file_size
         with self._open_member(name) as member:
             if np.lib.format.read_magic(member) != (1, 0):
-                raise ValueError(f"{name} is an array of an unknown version")
+                raise ValueError(f"{name} has an unknown version of the npy format")
             shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
             if dtype.kind not in "fiub":
-                raise ValueError(f"{name} holds {dtype}, where numbers belong (an object would be a pickle)")
+                raise ValueError(f"{name} holds {dtype} instead of numbers (an object would be a pickle)")
             if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - member.tell():
-                raise ValueError(f"{name} has the shape {shape}, which is not its size")
+                raise ValueError(f"{name} has the shape {shape}, which does not match its size")
             flat = np.empty(math.prod(shape), dtype)
             view, start = flat.view(np.uint8), 0
             for chunk in _read_chunks(member, flat.nbytes):
                 view[start : start + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 start += len(chunk)
             if dtype.kind == "b" and (view > 1).any():
-                raise ValueError(f"{name} holds what is neither true nor false")
+                raise ValueError(f"{name} holds values that are neither true nor false")
         return flat.reshape(shape[::-1]).T if by_column else flat.reshape(shape)
 
 
 def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
-    """Yield the ``size`` bytes of a member part by part; at the last of them zipfile compares the checksum."""
+    """Yield the ``size`` bytes of a member in chunks; zipfile verifies the checksum after the last."""
     left = size
     while left:
         chunk = member.read(min(left, _CHUNK))
@@ -148,26 +149,14 @@ def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
         yield chunk
 
 
-# --- files that are there whole or not at all, whatever dies in between, and what a killed process -------------------
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing tells whether a writer is alive, so nothing is cleared
-    fcntl = None  # type: ignore[assignment]
-
-_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.part")
+# --- atomic writes ---------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``path`` when all of it is on the disk, and never otherwise.
+    """Open a temporary file, locked while its writer lives, that replaces ``path`` once it is complete on disk.
 
-    It is written under another name, beside it; that file is locked for as long as its writer lives.
-
-    Raises
-    ------
-    FileExistsError
-        If it is to be ``new``, and ``path`` is there in the end: of several writers one has it, whole.
+    With ``new``, FileExistsError is raised if ``path`` exists in the end: one of several writers succeeds.
     """
     clear_leftovers(path.parent, path.name.__eq__)
     partial, file = _open_partial(path)
@@ -175,7 +164,7 @@ def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # the name must not be on the disk before what it names
+            os.fsync(file.fileno())  # the content must be on disk before the name
             if fcntl is None:
                 file.close()
             if new:
@@ -189,28 +178,28 @@ def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of this name is one that is being written, or that was."""
+    """Whether a file of this name is temporary, of a live or a killed writer."""
     return _PARTIAL.fullmatch(name) is not None
 
 
 def clear_leftovers(folder: Path, ours: Callable[[str], bool]) -> None:
-    """Delete what killed processes have left of files with names that are ``ours``; what a live one writes stays."""
+    """Delete temporary files that killed processes have left for names that are ``ours``."""
     if fcntl is None:
         return
     names: list[str] = []
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # one may write where one may not look
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable but not readable
         names = [entry.name for entry in entries if is_partial(entry.name) and entry.is_file(follow_symlinks=False)]
     for name in names:
-        meant = _PARTIAL.fullmatch(name)
-        if meant and ours(meant[1]):
-            # it may be gone meanwhile, locked by its writer, or on a disk without locks
+        final = _PARTIAL.fullmatch(name)
+        if final and ours(final[1]):
+            # it may be gone by now, locked by its writer, or on a disk without locks
             with contextlib.suppress(OSError), (folder / name).open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 (folder / name).unlink()
 
 
 def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
-    """Begin a file beside ``path`` and lock it; begin again if it was cleared before it was locked."""
+    """Create a temporary file beside ``path`` and lock it; retry if it was cleared before it was locked."""
     while True:
         partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
         file: Any = partial.open("xb")
@@ -224,7 +213,7 @@ def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def _take_name(partial: Path, path: Path) -> None:
-    """Give a file a name that nobody has, or raise: unlike a look beforehand, a link tells in one step."""
+    """Give a file a name that is not taken, or raise: unlike a check beforehand, a hard link is atomic."""
     try:
         os.link(partial, path)
     except FileExistsError:
@@ -236,7 +225,7 @@ def _take_name(partial: Path, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk, where a folder can be opened for that."""
+    """Flush the new name to disk, where a folder can be opened for that."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -245,11 +234,11 @@ def _sync_folder(folder: Path) -> None:
             os.close(number)
 
 
-# --- plain data as strict JSON, as a text or in a file that is there whole or not at all -----------------------------
+# --- strict JSON -----------------------------------------------------------------------------------------------------
 
 
 def to_json(content: Mapping[str, Any], path: str | Path | None = None) -> str | Path:
-    """Return plain data as a text of strict JSON, or write it to a file and return its path."""
+    """Return plain data as a string of strict JSON, or write it to a file atomically and return its path."""
     text = json.dumps(content, allow_nan=False, indent=1)
     if path is None:
         return text

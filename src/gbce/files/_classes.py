@@ -1,7 +1,7 @@
-"""Targets, rules and samplers' reports as plain data, and back: users' own classes as well as the built-in ones.
+"""Convert targets, rules and sampler reports, built-in or the user's own, to plain data and back.
 
-A class is known by its name among those that are defined when a file is read: nothing is imported because a file says
-so. What cannot be built again is kept as the plain data it was written as, under its label, and says why.
+A class is found by its name among those defined when a file is read: no file causes an import. An object that cannot be
+rebuilt is kept as plain data with its label and the reason.
 """
 
 import dataclasses
@@ -20,86 +20,86 @@ from gbce.space import read_value, write_value
 __all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_object"]
 
 Written = dict[str, Any]
-_OURS = "gbce"  # built-in classes are known by their public names, wherever they live
+_OURS = "gbce"  # built-in classes are identified by their public names, whatever their module
 _BUILT_IN = (decisions, samplers, targets)  # imported so that their classes are defined when a file is read
-_SAID = ("advice", "runs", "kind_of_run", "tempered")  # what the verdict's sentence reads off a report
+_REPORTED = ("advice", "runs", "kind_of_run", "tempered")  # used by the sentence about the sampling
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class KeptTarget(Target):
-    """A target of a file whose class is not there, or that held something a file does not keep."""
+    """A target from a file whose class is not defined, or with options that a file cannot keep."""
 
     written: Mapping[str, Any]
     reason: str
 
     @property
     def readable(self) -> bool:
-        """False: what it does with outputs was lost."""
+        """False: it cannot judge outputs."""
         return False
 
     def read(self, outputs: Outputs) -> Reading:
-        """Say why it cannot."""
+        """Raise, with the reason."""
         _refuse(self)
 
     def describe(self) -> str:
-        """Return the wish as it was described."""
+        """Return the description of the target."""
         return str(self.written["label"])
 
 
 @dataclass(frozen=True)
 class KeptRule(Rule):
-    """A rule of a file whose class is not there, or that held something a file does not keep."""
+    """A rule from a file whose class is not defined, or with options that a file cannot keep."""
 
-    asks_model = True  # nothing it might choose is known
+    asks_model = True  # it cannot choose among draws
 
     written: Mapping[str, Any]
     reason: str
 
     @property
     def kind(self) -> str:
-        """Name of the class that it was of."""
+        """Name of its original class."""
         return str(self.written["type"]).partition(":")[2].split(".")[-1]
 
     @property
     def label(self) -> str:
-        """The rule's own."""
+        """The label of the original rule."""
         return str(self.written["label"])
 
     def choose(self, scene: Scene) -> Choice:
-        """Say why it cannot."""
+        """Raise, with the reason."""
         _refuse(self)
 
 
 @dataclass(frozen=True)
 class KeptInfo(SamplerInfo):
-    """What a user's own sampler reported, kept as plain data because its class is not there."""
+    """The report of a user's own sampler, as plain data because its class is not defined."""
 
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def entries(self) -> dict[str, Any]:
-        """Return what was reported, as plain data by name."""
+        """Return the entries of the report as plain data."""
         own = {name: value for name, value in super().entries().items() if name != "written"}
         return own | {name: _read(value) for name, value in self.written["options"].items() if value is not None}
 
     @property
     def advice(self) -> str:
-        """As the sampler said it."""
+        """As reported by the sampler."""
         return str(self.written["says"]["advice"])
 
     @property
     def runs(self) -> str:
-        """As the sampler said it."""
+        """As reported by the sampler."""
         return str(self.written["says"]["runs"])
 
     @property
     def kind_of_run(self) -> str:
-        """As the sampler said it."""
+        """As reported by the sampler."""
         return str(self.written["says"]["kind_of_run"])
 
     @property
     def tempered(self) -> bool:
-        """As the sampler said it."""
+        """As reported by the sampler."""
         return bool(self.written["says"]["tempered"])
 
 
@@ -111,43 +111,43 @@ def _refuse(kept: "KeptTarget | KeptRule") -> NoReturn:
 
 
 def write_object(thing: Target | Rule | SamplerInfo) -> Written:
-    """Return a target, a rule or a report as plain data."""
+    """Convert a target, a rule or a report to plain data."""
     if isinstance(thing, _KEPT):
         return dict(thing.written)
     written: Written = {"type": _name_of(type(thing)), "label": _label_of(thing), "options": {}}
     if isinstance(thing, SamplerInfo):
-        written["says"] = {name: getattr(thing, name) for name in _SAID}
+        written["says"] = {name: getattr(thing, name) for name in _REPORTED}
     if not dataclasses.is_dataclass(thing):
-        return written | {"lost": "its class is no dataclass, so that its options are not known"}
+        return written | {"lost": "its class is not a dataclass, so that its options are unknown"}
     for f in dataclasses.fields(thing):
-        if "file" in f.metadata:  # an option that says itself what becomes of it
+        if "file" in f.metadata:  # the field defines its own replacement
             continue
         try:
             written["options"][f.name] = _write(getattr(thing, f.name))
         except TypeError:
-            if f.init:  # others follow from these
-                written["lost"] = f"a file does not keep its {f.name}: give the rule or target anew"
+            if f.init:  # other fields follow from these
+                written["lost"] = f"a file does not keep its {f.name}: create the rule or target again"
     return written
 
 
 def read_target(written: Written) -> Target:
-    """Return a target as it was, or as plain data with its label."""
+    """Rebuild a target, or keep it as plain data with its label."""
     return _read_object(written, Target, KeptTarget)  # type: ignore[type-abstract]
 
 
 def read_rule(written: Written) -> Rule:
-    """Return a rule as it was, or as plain data with its label."""
+    """Rebuild a rule, or keep it as plain data with its label."""
     return _read_object(written, Rule, KeptRule)  # type: ignore[type-abstract]
 
 
 def read_info(written: Written) -> SamplerInfo:
-    """Return a sampler's report as it was, or the part that every sampler has with the rest as plain data."""
+    """Rebuild a sampler's report, or keep the usual entries with the rest as plain data."""
     usual = {f.name for f in dataclasses.fields(SamplerInfo)}
 
     def kept(written: Written, reason: str) -> SamplerInfo:
         options = {name: _read(value) for name, value in written["options"].items() if name in usual}
         info = KeptInfo(**options, written=written)
-        _ = info.entries(), *(getattr(info, name) for name in _SAID)  # what is damaged fails here
+        _ = info.entries(), *(getattr(info, name) for name in _REPORTED)  # fails here if damaged
         return info
 
     return _read_object(written, SamplerInfo, kept)
@@ -166,17 +166,17 @@ def _read_object(written: Written, base: type[T], kept: Callable[[Written, str],
         raise ValueError(f"there is no {base.__name__.lower()} {name!r}")
     if not found:
         known = "define it" if module == "__main__" or "<locals>" in name else f"import {module}"
-        return kept(written, f"its class {name} is not known here: {known} and load the file again")
+        return kept(written, f"its class {name} is not defined: {known} and load the file again")
     options = {key: _read(value) for key, value in written["options"].items()}
     try:
-        return _rebuilt(found[-1], options)
+        return _rebuild(found[-1], options)
     except Exception as error:
         if module == _OURS:
             raise
-        return kept(written, f"its class {name} does not take the options that it had: {error}")
+        return kept(written, f"its class {name} does not accept its options: {error}")
 
 
-def _rebuilt(cls: type[T], options: dict[str, Any]) -> T:
+def _rebuild(cls: type[T], options: dict[str, Any]) -> T:
     declared = dataclasses.fields(cls)  # type: ignore[arg-type]
     lost = {f.name: f.metadata["file"] for f in declared if "file" in f.metadata}
     follow = {f.name for f in declared if not f.init}
@@ -201,12 +201,12 @@ def _label_of(thing: Target | Rule | SamplerInfo) -> str:
 
 
 def _write(value: Any) -> Any:
-    """Return an option as JSON has it; lists, mappings, arrays, targets and rules under a word for them."""
+    """Convert an option to JSON values; lists, mappings, arrays, targets and rules are tagged by a word."""
     if isinstance(value, np.ndarray):
         _require_plain(value.dtype)
         return {"array": value.ravel().tolist(), "dtype": value.dtype.str, "shape": list(value.shape)}
     if isinstance(value, Enum) or (isinstance(value, tuple) and type(value) is not tuple):
-        raise TypeError(f"{value!r:.80} would come back as a plain value")
+        raise TypeError(f"{value!r:.80} would be loaded as a plain value")
     if isinstance(value, list):
         return {"list": [_write(part) for part in value]}
     if isinstance(value, tuple):
@@ -241,6 +241,6 @@ def _read(written: Any) -> Any:
 
 
 def _require_plain(dtype: "np.dtype[Any]") -> None:
-    """Refuse arrays of what JSON has no numbers for, and of texts as long as a file says they are."""
+    """Raise for arrays of values that JSON cannot represent as numbers, and of strings of declared length."""
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise TypeError(f"an array of {dtype} cannot be kept in a file")

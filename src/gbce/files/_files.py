@@ -1,4 +1,7 @@
-"""Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
+"""Write an explanation to a file and rebuild it: arrays in a zip archive, everything else in a JSON manifest.
+
+Reading a file never runs code from it, and the rebuilt explanation is checked.
+"""
 
 import warnings
 from dataclasses import asdict, fields, replace
@@ -22,8 +25,7 @@ from gbce.trees import Proof
 
 __all__ = ["FileError", "load", "load_part", "save"]
 
-FORMAT = 7  # of the files that are written
-_READ = (6, FORMAT)  # formats that are read: the one before has no answer; a file with another number is refused
+FORMAT = 7  # of files that are written and read
 _POINT_ARRAYS = tuple(f.name for f in fields(Points))
 _DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")
 _DRAW_ARRAYS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
@@ -35,7 +37,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
-_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof"), ("reliability", "survival")
+_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof", "doubt"), ("reliability", "survival")
 _EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
 _EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
 _POSSIBLE = (
@@ -43,21 +45,19 @@ _POSSIBLE = (
     *(f"seen.{name}" for name in _POINT_ARRAYS),
     *(f"exact.{name}" for name in _EXACT_ARRAYS),
 )
-# a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
+# left out with the pool, of which only a record of figures is kept
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
-_MOST_POOL_BYTES = 50_000_000  # of a pool that is kept unasked, before it is packed: 20,000 points, 150 columns
+_MOST_POOL_BYTES = 50_000_000  # of a pool that is kept by default, uncompressed: 20,000 points, 150 columns
 _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
 _RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
 
 def save(explanation: Explanation, path: str | Path, *, pool: bool | None = None, run: str | None = None) -> Path:
-    """Write an explanation to ``path``, whole or not at all; without its pool if so wished, or if that is very large.
+    """Write an explanation to ``path`` atomically, by default without its pool if that is very large.
 
-    ``run`` tells which run of many rows it is a part of, for :func:`load_part`.
-
-    It is on the disk when this returns. Functions are not kept: a :class:`gbce.Loss` comes back without its function,
-    a noise given as a function comes back as one that says it is gone, and a rule or target that holds one comes back
-    as plain data with its label.
+    ``run`` identifies the run of many rows that it is a part of, for :func:`load_part`. The file is on disk when this
+    returns. Functions are not kept: a :class:`gbce.Loss` is loaded without its function, a noise function as one that
+    raises, and a rule or target with a function as plain data with its label.
     """
     if pool is not None and not isinstance(pool, bool):
         raise TypeError(f"save: pool must be True, False or None, not {pool!r}")
@@ -65,35 +65,35 @@ def save(explanation: Explanation, path: str | Path, *, pool: bool | None = None
         pool = _is_small(explanation.draws)
     path, explanation = Path(path), explanation if pool else _without_pool(explanation)
     with whole_file(path) as file:
-        write_archive(file, _manifest(explanation) | {"run": run}, _arrays(explanation), _as_plain)
+        write_archive(file, _write_manifest(explanation) | {"run": run}, _collect_arrays(explanation), _to_plain)
     return path
 
 
 def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
     """Read an explanation that :meth:`gbce.Explanation.save` wrote.
 
-    A file may come from anybody: nothing in it is run and nothing imported for it, no more of it is unpacked than
-    ``max_bytes``, and what it holds is checked. A rule, target or sampler of your own comes back as it was if its class
-    is defined by then; otherwise it is plain data with its label, and says what to import.
+    Files may be untrusted: no code from a file is run and nothing is imported for it, no more than ``max_bytes`` is
+    unpacked, and the content is checked. Your own rules, targets and samplers are rebuilt if their classes are defined;
+    otherwise they are plain data with a label, and errors name what to import.
 
     Parameters
     ----------
     path : str or Path
         The file.
     max_bytes : int, optional
-        How much it may take in memory; 500 MB, or ten times the size of the file if that is more, when left out.
+        Largest size in memory; by default 500 MB, or ten times the size of the file if that is more.
 
     Returns
     -------
     Explanation
-        With the same numbers to the last bit. It carries no model.
+        Identical to the last bit, but without models.
 
     Raises
     ------
     gbce.FileError
-        If the file is not an explanation, is damaged, too large, or of a later format; it is a ``ValueError``.
+        If the file is not an explanation, is damaged, too large, or of another format; a ``ValueError``.
     OSError
-        If there is no such file, or it may not be read.
+        If the file does not exist or cannot be read.
 
     Examples
     --------
@@ -112,12 +112,12 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
 
 
 def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanation, str | None]:
-    """Read an explanation as :func:`load` does, and which run it was written as a part of."""
+    """Read an explanation as :func:`load` does, and the run that it is a part of."""
     path = Path(path)
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise FileError(f"{path} is not an explanation written by gbce: it is no file, and reading it might never end")
+        raise FileError(f"{path} is not an explanation written by gbce: it is not a regular file")
     with path.open("rb") as file:
-        # zipfile, numpy and json fail on rubbish in a dozen ways of their own; here they all mean the same
+        # zipfile, numpy and json raise a dozen kinds of errors for bad files, which all mean the same here
         try:
             archive = Archive(file, max_bytes)
         except TooLargeError as error:
@@ -125,54 +125,52 @@ def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanati
         except Exception as error:
             raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
         found = archive.manifest.get("format")
-        if found not in _READ:
-            raise FileError(
-                f"{path} has format {found!r}; this version of gbce reads formats {_READ[0]} to {_READ[-1]}"
-            )
+        if found != FORMAT:
+            raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT} only")
         try:
-            arrays = archive.arrays(*_expected(archive.manifest))
-            if archive.manifest.get("record") is not None:
-                arrays = _fill_in(arrays, archive.limit)
+            arrays = archive.arrays(*_list_arrays(archive.manifest))
+            if archive.manifest["record"] is not None:
+                arrays = _derive_missing(arrays, archive.limit)
             explanation = _rebuild(archive.manifest, arrays)
             require_sound(explanation)
+            return explanation, archive.manifest["run"]
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
-    return explanation, archive.manifest.get("run")
 
 
 def _is_small(draws: Draws) -> bool:
-    """Whether the pool takes few bytes; a warning says that it will be missed if not."""
+    """Whether the pool is small enough to be kept by default; warn if it is not."""
     points = [draws.pool] if draws.seen is None else [draws.pool, draws.seen]
     size = sum(one.z.nbytes + one.x.nbytes for one in points)
     if draws.record is not None or size <= _MOST_POOL_BYTES:
         return True
     warnings.warn(
         f"save: {len(draws.pool):,} evaluated points in {draws.pool.x.shape[1]:,} columns would take "
-        f"{size / 1e6:.0f} MB and are left out of the file. Tables, pictures, decisions and draws are in it; path(), "
-        'at() and frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False '
-        "says that they are not needed.",
+        f"{size / 1e6:.0f} MB and are left out of the file. Tables, plots, decisions and draws are kept; path(), at() "
+        'and frontier(among="pool") will not work after loading. pool=True keeps the points, pool=False silences this '
+        "warning.",
         stacklevel=4,
     )
     return False
 
 
 def _without_pool(explanation: Explanation) -> Explanation:
-    """Return an explanation whose draws stand alone, with a record of what was read off the pool."""
+    """Return an explanation with its draws alone and a record of figures of the pool."""
     names = tuple(explanation.space.names[j] for j in explanation.free)
-    asked = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
-    return replace(explanation, draws=drop_pool(explanation.draws, *asked, names))
+    given = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
+    return replace(explanation, draws=drop_pool(explanation.draws, *given, names))
 
 
-def _expected(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the arrays that a file must have, and others that it may have."""
-    if manifest.get("record") is None:
+def _list_arrays(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the arrays that a file must have, and of those that it may have."""
+    if manifest["record"] is None:
         return list(_NEEDED), list(_POSSIBLE)
     record = [f"record.{name}" for name in _RECORD_ARRAYS]
     needed, possible = ([name for name in names if name not in _WITH_POOL] for names in (_NEEDED, _POSSIBLE))
     return needed + record, possible
 
 
-def _arrays(explanation: Explanation) -> dict[str, Array]:
+def _collect_arrays(explanation: Explanation) -> dict[str, Array]:
     draws = explanation.draws
     arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINT_ARRAYS}
     arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINT_ARRAYS}
@@ -196,7 +194,7 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if name not in _WITH_POOL}
 
 
-def _manifest(explanation: Explanation) -> dict[str, Any]:
+def _write_manifest(explanation: Explanation) -> dict[str, Any]:
     draws, space = explanation.draws, explanation.space
     evaluation = {f.name: getattr(explanation.evaluation, f.name) for f in fields(Evaluation)}
     if callable(evaluation["noise"]):
@@ -226,7 +224,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "record": _write_record(draws.record),
         "exact": None if draws.exact is None else {name: getattr(draws.exact, name) for name in _EXACT_NUMBERS},
         "sampler": write_object(draws.info),
-        "decisions": _decision_texts(explanation),
+        "decisions": _write_decisions(explanation),
         "answer": _write_answer(explanation.answer),
         "status": str(explanation.status),
         "status_note": explanation.status_note,
@@ -239,7 +237,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
 
 
 def _write_record(record: PoolRecord | None) -> dict[str, Any] | None:
-    """Return what was read off a pool that was let go, but for arrays."""
+    """Return the record of a dropped pool without its arrays."""
     if record is None:
         return None
     return {name: getattr(record, name) for name in _RECORD_NUMBERS} | {
@@ -268,15 +266,15 @@ def _read_exact(written: dict[str, Any], arrays: dict[str, Array]) -> ExactFigur
 
 
 def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:
-    """Return one figure of a record, of which a file must have all parts."""
+    """Return one figure of a record; raises if a part is missing."""
     return measure, model, value, se, low, high
 
 
-def _fill_in(arrays: dict[str, Array], limit: float) -> dict[str, Array]:
-    """Return the arrays of a file without the pool with those that follow from the others, within a limit of bytes."""
+def _derive_missing(arrays: dict[str, Array], limit: float) -> dict[str, Array]:
+    """Add the arrays that follow from the others in a file without the pool, within a limit of bytes."""
     row, index, n = arrays["row.z"], arrays["draws.index"], len(arrays["pool.x"])
     if row.ndim != 2 or index.ndim != 1 or (index >= n).any():
-        raise ValueError("the draws are not among the points that were kept")
+        raise ValueError("the draws are not among its points")
     rooms = [room for room in ("pool", "seen") if f"{room}.x" in arrays]
     if sum(len(arrays[f"{room}.x"]) for room in rooms) * row.nbytes > limit:
         raise ValueError(f"its points would take more than the {limit:,} bytes that are allowed")
@@ -294,17 +292,17 @@ def _read_combine(written: Any) -> Combine:
 
 
 def _kept_decisions(explanation: Explanation) -> tuple[Decision, ...]:
-    """Return the decisions, and the answer's, if there is one, after them."""
+    """Return the decisions, followed by that of the answer if there is one."""
     return explanation.decisions + (() if explanation.answer is None else (explanation.answer.decision,))
 
 
 def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
-    """Return what an answer has beside its decision."""
+    """Return an answer without its decision as plain data."""
     if answer is None:
         return None
     shares = {name: getattr(answer, name) for name in _SHARES}
     return (
-        {name: getattr(answer, name) for name in (*_ANSWER_FIELDS, "doubt")}
+        {name: getattr(answer, name) for name in _ANSWER_FIELDS}
         | {name: None if share is None else list(share) for name, share in shares.items()}
         | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
         | {"expected": None if answer.expected is None else list(answer.expected)}
@@ -312,7 +310,7 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
 
 
 def _write_safe(box: SafeBox) -> dict[str, Any]:
-    """Return ranges as plain data, None where there is no end."""
+    """Return ranges as plain data, None for infinite ends."""
     low, high = ([end if np.isfinite(end) else None for end in ends.tolist()] for ends in (box.low, box.high))
     return {"features": list(box.features), "low": low, "high": high}
 
@@ -325,16 +323,13 @@ def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
 
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
-    safe = written.get("safe")  # earlier files have none
-    held["safe"] = None if safe is None else _read_safe(safe, query.space)
-    mean = written.get("expected")
-    held["expected"] = None if mean is None else Mean(*mean)
-    held["doubt"] = written.get("doubt", "")
+    held["safe"] = None if written["safe"] is None else _read_safe(written["safe"], query.space)
+    held["expected"] = None if written["expected"] is None else Mean(*written["expected"])
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
 
-def _decision_texts(explanation: Explanation) -> dict[str, Any]:
-    """Return what is not a number: labels, which of the rules chose each decision, names of figures."""
+def _write_decisions(explanation: Explanation) -> dict[str, Any]:
+    """Return labels, positions of rules, names of figures and proofs of the decisions as plain data."""
     decisions = _kept_decisions(explanation)
     position = {id(rule): i for i, rule in enumerate(explanation.rules)}
     return {
@@ -351,7 +346,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
     space, record = space_of(manifest["space"]), None
-    if manifest.get("record") is not None:
+    if manifest["record"] is not None:
         record = _read_record(manifest["record"], arrays, space)
     row = _read_points(arrays, "row")
     draws = Draws(
@@ -362,7 +357,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         info=read_info(manifest["sampler"]),
         space=space,
         record=record,
-        exact=None if manifest.get("exact") is None else _read_exact(manifest["exact"], arrays),
+        exact=None if manifest["exact"] is None else _read_exact(manifest["exact"], arrays),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     query = Query(
@@ -379,14 +374,14 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
-        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
-        effort=read_effort(space, dict(manifest.get("effort", ()))),  # nor these
-        settings=tuple((str(name), str(text)) for name, text in manifest.get("settings", ())),
+        conditions=tuple(map(Condition.from_json, manifest["conditions"])),
+        effort=read_effort(space, dict(manifest["effort"])),
+        settings=tuple((str(name), str(text)) for name, text in manifest["settings"]),
     )
     decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
-    answer, handed = None, manifest.get("answer")
-    if handed is not None:
-        decisions, answer = decisions[:-1], _read_answer(handed, query, decisions[-1])
+    answer = None
+    if manifest["answer"] is not None:
+        decisions, answer = decisions[:-1], _read_answer(manifest["answer"], query, decisions[-1])
     return Explanation(
         query=query,
         draws=draws,
@@ -398,7 +393,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
-        proof=None if manifest.get("proof") is None else Proof(**manifest["proof"]),  # earlier files have none
+        proof=None if manifest["proof"] is None else Proof(**manifest["proof"]),
     )
 
 
@@ -406,9 +401,9 @@ def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
     return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINT_ARRAYS})
 
 
-def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
-    labels = texts["labels"]
-    proofs = texts.get("proofs") or [None] * len(labels)  # earlier files have none
+def _read_decisions(written: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
+    labels = written["labels"]
+    proofs = written["proofs"]
     if len(proofs) != len(labels):
         raise ValueError(f"there are {len(labels)} decisions, but {len(proofs)} proofs")
     for name in (*_DECISION_ARRAYS, "figures", "errors"):
@@ -417,9 +412,9 @@ def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict
     return tuple(
         Decision(
             label=label,
-            rule=None if texts["rules"][i] is None else rules[texts["rules"][i]],
-            figures=dict(zip(texts["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
-            errors=dict(zip(texts["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
+            rule=None if written["rules"][i] is None else rules[written["rules"][i]],
+            figures=dict(zip(written["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
+            errors=dict(zip(written["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
             proof=None if proofs[i] is None else Proof(**proofs[i]),
             **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECISION_ARRAYS},
         )
@@ -428,15 +423,15 @@ def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict
 
 
 def _scalar(value: Any) -> Any:
-    """Return an array as it is, and one number as a plain one."""
+    """Convert a zero-dimensional array to a Python number."""
     return value if np.ndim(value) else value.item()
 
 
 def _lost_noise(rng: np.random.Generator, n: int) -> Array:
-    raise ValueError("the execution noise was a function, which a file does not keep; give the rule a noise of its own")
+    raise ValueError("the execution noise was a function, which a file does not keep; give the rule its own noise")
 
 
-def _as_plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Whether an explanation that came from a file fits together: shapes, weights, and numbers where numbers belong."""
+"""Validate an explanation from a file: types, shapes, weights, and values that features can have."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,13 +20,13 @@ Test = Callable[[Array], Any]
 
 
 def require_sound(explanation: Explanation) -> None:
-    """Refuse what no explanation holds; the error names it."""
+    """Raise a ValueError that names the first inconsistency of an explanation."""
     draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
-    _require_texts(explanation)
+    _require_strings(explanation)
     _require_proof(explanation)
     latent = draws.pool.z.shape[1:]
     if len(latent) != 1 or not len(draws.pool):
-        raise ValueError("the pool has no points, or none with coordinates")
+        raise ValueError("the pool is empty or has no coordinates")
     _require_points("pool", draws.pool, len(draws.pool), latent[0], explanation.space, k)
     if draws.seen is not None:
         _require_points("seen", draws.seen, len(draws.seen), latent[0], explanation.space, k)
@@ -41,48 +41,48 @@ def require_sound(explanation: Explanation) -> None:
         _require_decision(decision, explanation.space, k)
     if explanation.answer is not None:
         _require_answer(explanation.answer, explanation.space, k)
-    _require("mixture.weights", explanation.mixture.weights, (k,), "f", _sum_to_one)
-    explanation.space.frame(explanation.row.x)  # levels and dtypes make a table
+    _require_array("mixture.weights", explanation.mixture.weights, (k,), "f", _sums_to_one)
+    explanation.space.frame(explanation.row.x)  # raises unless levels and dtypes make a table
 
 
-def _require(name: str, array: Array, shape: tuple[int, ...], kinds: str, sound: Test) -> None:
+def _require_array(name: str, array: Array, shape: tuple[int, ...], kinds: str, sound: Test) -> None:
     if np.shape(array) != shape:
-        raise ValueError(f"{name} has the shape {np.shape(array)}, where {shape} belongs")
+        raise ValueError(f"{name} has the shape {np.shape(array)} instead of {shape}")
     if array.dtype.kind not in kinds:
         raise ValueError(f"{name} holds {array.dtype}")
     if not np.all(sound(array)):
-        raise ValueError(f"{name} holds values that it cannot have")
+        raise ValueError(f"{name} holds impossible values")
 
 
-def _not_nan(array: Array) -> Array:
+def _is_not_nan(array: Array) -> Array:
     return ~np.isnan(array)
 
 
-def _anything(array: Array) -> bool:
+def _accept_all(array: Array) -> bool:
     return True
 
 
-def _sum_to_one(array: Array) -> bool:
-    """Whether these are weights that sum to one; a comparison with NaN is false."""
+def _sums_to_one(array: Array) -> bool:
+    """Whether weights are non-negative and sum to one; false for NaN."""
     return bool((array >= 0).all() and abs(array.sum() - 1.0) <= _SUM_SLACK)
 
 
-def _positions_in(n: int) -> Test:
+def _are_positions_in(n: int) -> Test:
     return lambda array: (array >= 0) & (array < n)
 
 
-def _require_points(room: str, points: Points, n: int, m: int, space: Space, k: int) -> None:
-    _require(f"{room}.z", points.z, (n, m), "f", np.isfinite)
-    _require(f"{room}.x", points.x, (n, len(space)), "f", _values_of(space))
+def _require_points(prefix: str, points: Points, n: int, m: int, space: Space, k: int) -> None:
+    _require_array(f"{prefix}.z", points.z, (n, m), "f", np.isfinite)
+    _require_array(f"{prefix}.x", points.x, (n, len(space)), "f", _are_values_of(space))
     for name in ("outputs", "loss"):  # a loss may be infinite, and is shown as the output where there are several
-        _require(f"{room}.{name}", getattr(points, name), (n, k), "f", _not_nan)
-    _require(f"{room}.reached", points.reached, (n, k), "b", _anything)
+        _require_array(f"{prefix}.{name}", getattr(points, name), (n, k), "f", _is_not_nan)
+    _require_array(f"{prefix}.reached", points.reached, (n, k), "b", _accept_all)
     for name in ("cost", "log_correction"):
-        _require(f"{room}.{name}", getattr(points, name), (n,), "f", _not_nan)
+        _require_array(f"{prefix}.{name}", getattr(points, name), (n,), "f", _is_not_nan)
 
 
-def _values_of(space: Space) -> Test:
-    """Return a test of whether values ``(..., d)`` are some that the features can have."""
+def _are_values_of(space: Space) -> Test:
+    """Return a test of whether values ``(..., d)`` are admissible for the features."""
     may_lack = np.array([feature.missing is not None for feature in space.features]) | space.is_computed
     levels = np.array([len(feature.levels) if feature.levels else np.inf for feature in space.features])
     leveled = np.isfinite(levels)
@@ -96,34 +96,34 @@ def _values_of(space: Space) -> Test:
 
 def _require_draws(draws: Draws, d: int) -> None:
     n = len(draws.pool)
-    _require("draws.pool_weights", draws.pool_weights, (n,), "f", _sum_to_one)
-    _require("draws.index", draws.index, (len(draws.index),), "iu", _positions_in(n))
-    _require("draws.weights", draws.weights, (len(draws.index),), "f", _sum_to_one)
-    _require("draws.prior_change", draws.prior_change, (d,), "f", lambda change: change >= 0)
-    _require("draws.log_base_weights", draws.log_base_weights, (n,), "f", _not_nan)
+    _require_array("draws.pool_weights", draws.pool_weights, (n,), "f", _sums_to_one)
+    _require_array("draws.index", draws.index, (len(draws.index),), "iu", _are_positions_in(n))
+    _require_array("draws.weights", draws.weights, (len(draws.index),), "f", _sums_to_one)
+    _require_array("draws.prior_change", draws.prior_change, (d,), "f", lambda change: change >= 0)
+    _require_array("draws.log_base_weights", draws.log_base_weights, (n,), "f", _is_not_nan)
     if draws.groups is not None:
-        _require("draws.groups", draws.groups, (n,), "iu", _positions_in(n))
+        _require_array("draws.groups", draws.groups, (n,), "iu", _are_positions_in(n))
     _require_info(draws.info)
     numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.evidence_inflation, *draws.rungs)
     if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
-        raise ValueError("the evidence or the rungs of the draws are no numbers")
+        raise ValueError("the evidence or the rungs of the draws are not numbers")
     if (
         not (isinstance(draws.resampled, bool) and isinstance(draws.reweighted, bool))
         or draws.evidence_inflation < 0
         or draws.log_evidence_se < 0
         or min(draws.rungs) < 0
     ):
-        raise ValueError("what is said about the draws is impossible")
+        raise ValueError("the flags or the evidence of the draws are impossible")
 
 
 def _require_record(record: PoolRecord, space: Space, n: int) -> None:
     d = len(space)
-    _require("record.change", record.change, (d,), "f", lambda change: change >= 0)
-    _require("record.change_se", record.change_se, (d,), "f", lambda se: (se >= 0) | np.isnan(se))
-    _require("record.prior_moves", record.prior_moves, (len(PRIOR_LEVELS), d), "f", np.isfinite)
+    _require_array("record.change", record.change, (d,), "f", lambda change: change >= 0)
+    _require_array("record.change_se", record.change_se, (d,), "f", lambda se: (se >= 0) | np.isnan(se))
+    _require_array("record.prior_moves", record.prior_moves, (len(PRIOR_LEVELS), d), "f", np.isfinite)
     for shares in record.prior_shares:
         if len(shares):
-            _require("record.prior_shares", shares, shares.shape, "f", _sum_to_one)
+            _require_array("record.prior_shares", shares, shares.shape, "f", _sums_to_one)
     if not is_count(record.n_evaluated, n) or not is_count(record.worst_of, 0):
         raise ValueError("the record of the pool counts fewer points than there are")
     if not all(is_number(size) and size > 0 for size in (record.ess, record.worst_ess)):
@@ -139,17 +139,19 @@ def _require_record(record: PoolRecord, space: Space, n: int) -> None:
 
 
 def _require_exact(exact: ExactFigures, d: int, k: int) -> None:
-    _require("exact.success", exact.success, (k + 2,), "f", lambda share: (share >= 0) & (share <= 1 + _SUM_SLACK))
-    _require("exact.success_se", exact.success_se, (k + 2,), "f", lambda se: se >= 0)
-    _require("exact.loss_levels", exact.loss_levels, (k, TAIL_LEVELS + 1), "f", _not_nan)
-    _require("exact.change", exact.change, (d,), "f", lambda change: change >= 0)
+    _require_array(
+        "exact.success", exact.success, (k + 2,), "f", lambda share: (share >= 0) & (share <= 1 + _SUM_SLACK)
+    )
+    _require_array("exact.success_se", exact.success_se, (k + 2,), "f", lambda se: se >= 0)
+    _require_array("exact.loss_levels", exact.loss_levels, (k, TAIL_LEVELS + 1), "f", _is_not_nan)
+    _require_array("exact.change", exact.change, (d,), "f", lambda change: change >= 0)
     numbers = (exact.stability, exact.expected_loss, exact.expected_potential)
     if not is_count(exact.cells) or not all(is_number(number) and number == number for number in numbers):
-        raise ValueError("the exact figures are no numbers, or have no cells")
+        raise ValueError("the exact figures are not numbers, or have no cells")
 
 
 def _require_info(info: SamplerInfo) -> None:
-    """Refuse a report whose usual entries are of another kind; what more somebody's own has is theirs."""
+    """Check the types of the usual entries of a report; further ones of a user's sampler are not checked."""
     evidence = info.model_evidence
     sound = {
         "sampler": isinstance(info.sampler, str),
@@ -166,15 +168,15 @@ def _require_info(info: SamplerInfo) -> None:
 
 
 def _require_decision(decision: Decision, space: Space, k: int) -> None:
-    room = f"decision {decision.label!r}:"
-    _require(f"{room} x", decision.x, (len(space),), "f", _values_of(space))
+    prefix = f"decision {decision.label!r}:"
+    _require_array(f"{prefix} x", decision.x, (len(space),), "f", _are_values_of(space))
     for name in ("outputs", "loss"):
-        _require(f"{room} {name}", getattr(decision, name), (k,), "f", _not_nan)
-    _require(f"{room} reached", decision.reached, (k,), "b", _anything)
+        _require_array(f"{prefix} {name}", getattr(decision, name), (k,), "f", _is_not_nan)
+    _require_array(f"{prefix} reached", decision.reached, (k,), "b", _accept_all)
     if decision.proof is not None:
-        _require_sane_proof(decision.proof)
+        _require_valid_proof(decision.proof)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
-        raise ValueError(f"{room} cost is no number")
+        raise ValueError(f"{prefix} cost is not a number")
 
 
 def _require_answer(answer: Answer, space: Space, k: int) -> None:
@@ -183,7 +185,7 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
         all(isinstance(text, str) for text in (answer.policy, answer.reason, answer.proof, answer.doubt))
         and is_number(answer.cost)
     ):
-        raise ValueError("what is said about the answer is of another kind")
+        raise ValueError("the answer has fields of the wrong type")
     for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
         if share is not None and not (
             all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and _is_counted(share)
@@ -199,7 +201,7 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
 
 
 def _is_counted(held: Share | Mean) -> bool:
-    """Whether a figure says that it is exact and has no trials, or how many it has."""
+    """Whether a figure is exact without trials, or has a number of trials."""
     return isinstance(held.exact, bool) and (held.n == 0 if held.exact else is_count(held.n))
 
 
@@ -210,12 +212,12 @@ def _require_safe(box: SafeBox) -> None:
 
 
 def _require_conditions(explanation: Explanation) -> None:
-    """Refuse conditions on columns that are not there, and draws that do not meet them."""
+    """Check that conditions name existing columns and that the draws meet them."""
     pool = explanation.draws.pool
     counted = pool.x[np.isfinite(pool.log_correction)]
     for condition in explanation.query.conditions:
         if condition.name not in explanation.space.position or not isinstance(condition.text, str):
-            raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
+            raise ValueError(f"a condition names the column {condition.name!r:.80}, which does not exist")
         if not condition.holds(explanation.space, counted).all():
             raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
 
@@ -224,12 +226,12 @@ def _require_proof(explanation: Explanation) -> None:
     proof = explanation.proof
     if proof is None:
         return
-    _require_sane_proof(proof)
+    _require_valid_proof(proof)
     if explanation.status != Status.NOT_ATTAINED:
         raise ValueError(f"there is a proof, but the status is {explanation.status}")
 
 
-def _require_sane_proof(proof: Proof) -> None:
+def _require_valid_proof(proof: Proof) -> None:
     numbers = (proof.bound, proof.lower, proof.cost, proof.optimum)
     bounded = all(one is None or (is_number(one) and one == one) for one in numbers)
     counted = is_count(proof.boxes) and isinstance(proof.least_changes, int) and proof.least_changes >= 0
@@ -237,16 +239,16 @@ def _require_sane_proof(proof: Proof) -> None:
         raise ValueError(f"the proof is {proof!r:.80}")
 
 
-def _require_texts(explanation: Explanation) -> None:
-    texts = (
+def _require_strings(explanation: Explanation) -> None:
+    strings = (
         *explanation.models,
         *explanation.notes,
         explanation.status_note,
         explanation.status,
         *(one.label for one in explanation.decisions),
     )
-    if not explanation.models or not all(isinstance(text, str) for text in texts):
-        raise ValueError("names and notes must be texts, and there must be a model")
+    if not explanation.models or not all(isinstance(text, str) for text in strings):
+        raise ValueError("names and notes must be strings, and there must be a model")
     for name in ("seed", "n_model_calls", "n_model_rows"):
         count = getattr(explanation, name)
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:

@@ -1,4 +1,4 @@
-"""Figures: for one point, for the whole posterior, and for how well it was sampled."""
+"""Figures of single points, of the whole posterior, and of sampling quality."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from gbce.metrics._distributional import (
     success_probability,
     tail,
 )
-from gbce.metrics._exact_noise import Between, UnderNoise, sum_under_noise
+from gbce.metrics._exact_noise import Bounded, ExactNoise, sum_under_noise
 from gbce.metrics._modes import Modes, find_modes
 from gbce.metrics._noise import (
     Evaluation,
@@ -64,10 +64,11 @@ __all__ = [
     "PRINTED_Z_95",
     "ROUNDS_TO_ZERO",
     "SEVERAL_MODELS",
-    "Between",
+    "Bounded",
     "Diagnosis",
     "Disagreement",
     "Evaluation",
+    "ExactNoise",
     "Figure",
     "FigureName",
     "Judgement",
@@ -76,7 +77,6 @@ __all__ = [
     "Noise",
     "NoiseDistribution",
     "PointFigure",
-    "UnderNoise",
     "Verdict",
     "costs",
     "disagreement",
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "survival":  # a documented name, whose function asks models and so lives in a later room
+    if name == "survival":  # a documented name, whose function calls models and so lives in a later room
         from gbce.stress import survival
 
         return survival

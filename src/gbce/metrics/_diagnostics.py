@@ -1,4 +1,4 @@
-"""An explanation's pool of evaluated points: what tables and pictures read off it, and letting it go afterwards."""
+"""Judge how well a posterior was sampled, and summarise the pool of evaluated points before it is dropped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,14 +17,19 @@ from gbce.space import Space
 
 __all__ = ["Diagnosis", "Judgement", "Verdict", "drop_pool", "prior_moves", "prior_shares", "signed_changes"]
 
-# --- how well a posterior was sampled, in numbers, in one word and in one sentence -----------------------------------
-
-GOOD_ESS = 400.0  # Vehtari et al. (2021): at 400 and more, errors of means and quantiles are themselves known well
-# Vehtari et al. (2021) ask for 1.01 of chains that run until they mix. Chains here begin at draws of the posterior, are
-# many and short (100 states after warm-up by default), and split R-hat of such chains lies above 1.01 by chance alone
-# from a perfect start; Gelman and Rubin's (1992) 1.1 tells those that do not mix from those that do.
+GOOD_ESS = 400.0  # Vehtari et al. (2021): from 400 on, errors of means and quantiles are reliable themselves
+# Vehtari et al. (2021) recommend 1.01 for long chains. Chains here start at draws of the posterior, are many and short
+# (100 states after warm-up by default), and their split R-hat exceeds 1.01 by chance even from a perfect start; Gelman
+# and Rubin's (1992) 1.1 separates chains that do not mix from those that do.
 MAX_R_HAT = 1.1
-MAX_EVIDENCE_ERROR = 0.5  # of a log: beyond it, two posteriors whose evidences differ by a factor 3 are not told apart
+MAX_EVIDENCE_ERROR = 0.5  # of the log: beyond it, evidences that differ by a factor of 3 cannot be distinguished
+# Points that are kept though not drawn, for rules that consider every evaluated point; per number of changed features,
+# chosen by hand.
+_BEST_EACH = 10  # of least objective, and of least loss
+_NEAREST_EACH = 5  # that reach the target, by each distance
+_MOST_CHANGES = 20  # larger numbers of changes are pooled
+
+# --- sampling quality ------------------------------------------------------------------------------------------------
 
 
 class Verdict(StrEnum):
@@ -40,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class Judgement(NamedTuple):
-    """A verdict, and the sentence that gives its reason and says what to do."""
+    """A verdict, and a sentence with its reason and what to do."""
 
     verdict: Verdict
     sentence: str
@@ -48,27 +53,13 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """How well a posterior was sampled.
+    """Figures of how well a posterior was sampled.
 
-    The free energy ``-log E_prior[exp(-potential)]`` equals the expected potential plus the divergence of the
-    posterior from the prior (Donsker and Varadhan; the appendix of the paper).
-
-    Parameters
-    ----------
-    info : SamplerInfo
-        What the sampler reported.
-    ess, ess_worst, ess_worst_of
-        Effective sample size in all; of the figure that runs agree on least, and which it is.
-    pareto_k : float
-        Of the weights' tail; NaN for independent runs, whose errors need no such check.
-    n_draws, n_distinct, n_evaluated : int
-        Draws, different ones among them, and points of the pool.
-    log_evidence, log_evidence_se, free_energy, expected_potential, divergence_from_prior : float
-        The evidence with its error, and the terms of the free energy.
-    rungs : tuple of float
-        Temperatures.
-    exact : bool
-        Whether figures were summed over all cells, without Monte Carlo error, and the draws are independent.
+    The free energy ``-log E_prior[exp(-potential)]`` equals the expected potential plus the divergence of the posterior
+    from the prior (Donsker and Varadhan; the appendix of the paper). ``ess_worst`` is the effective sample size of the
+    figure on which runs agree least, named by ``ess_worst_of``; ``pareto_k``, the tail shape of the weights, is NaN for
+    independent runs, whose errors need no such check; ``rungs`` are temperatures; ``exact`` figures are sums over all
+    cells, without Monte Carlo error, and come with independent draws.
     """
 
     info: SamplerInfo
@@ -89,7 +80,7 @@ class Diagnosis:
 
     @classmethod
     def of(cls, draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> "Diagnosis":
-        """Read it off draws; ``free`` names the latent coordinates."""
+        """Compute the diagnosis of draws; ``free`` names the latent coordinates."""
         record = draws.record
         expected = _expect_potential(draws, mixture) if record is None else record.expected_potential
         if draws.exact is not None:
@@ -114,7 +105,7 @@ class Diagnosis:
         )
 
     def entries(self) -> dict[str, Any]:
-        """Return all of it, and what the sampler reported, as plain data by name."""
+        """Return the fields and the sampler's own report as plain data by name."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "info"}
         own = own if self.exact else {name: value for name, value in own.items() if name != "exact"}
         return {"sampler": self.info.sampler, **own, **self.info.entries()}
@@ -122,46 +113,45 @@ class Diagnosis:
     def judge(self) -> Judgement:
         """Return whether to trust the draws, and what to do if not."""
         if not self.info.draws_posterior:
-            return _judgement(Verdict.NOT_SAMPLED, f": only an answer was asked for; {self.info.advice}")
+            return _build_judgement(Verdict.NOT_SAMPLED, f": only an answer was asked for; {self.info.advice}")
         if not self.info.complete:
             why, what = self.info.ended or "the budget ran out", "allow more rows or time"
             what = what if self.info.ended is None else "ask for less, or widen the prior or the bounds"
-            ended = f"{why} at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; {what}"
-            return _judgement(Verdict.NOT_FINISHED, f": {ended}")
+            ended = f"{why} at eta = {self.rungs[-1]:g}, with {self._describe_ess}; {what}"
+            return _build_judgement(Verdict.NOT_FINISHED, f": {ended}")
         if self.exact and self.info.doubt is None:
             cells = self.info.entries().get("cells")
             over = f" over {cells:,} cells" if cells is not None else ""
             drawn = f"the expected distance is that of {self.n_draws:,} independent draws"
-            return _judgement(Verdict.TRUSTWORTHY, f": figures are exact sums{over}; {drawn}")
+            return _build_judgement(Verdict.TRUSTWORTHY, f": figures are exact sums{over}; {drawn}")
         if self.ess < ENOUGH_ESS:
-            return _judgement(Verdict.NOT_SAMPLED, f": only {self._count_of_draws}; {self.info.advice}")
-        doubts = self._doubts()
-        if doubts:
-            return _judgement(Verdict.CARE, f", because {doubts[0]}; {self.info.advice}")
+            return _build_judgement(Verdict.NOT_SAMPLED, f": only {self._describe_ess}; {self.info.advice}")
+        reasons = self._list_reasons()
+        if reasons:
+            return _build_judgement(Verdict.CARE, f", because {reasons[0]}; {self.info.advice}")
         detail = f"Pareto k {self.pareto_k:.2f}" if np.isfinite(self.pareto_k) else ""
         if self.info.r_hat is not None:
             detail = f"R-hat {self.info.r_hat:.3f}"
         if self.info.tempered:
             detail = f"log evidence within {PRINTED_Z_95 * self.log_evidence_se:.2f}"
-        why = f"{self.info.scope}: {self._count_of_draws}"
-        return _judgement(Verdict.TRUSTWORTHY, why + (f", {detail}" if detail else ""))
+        why = f"{self.info.scope}: {self._describe_ess}"
+        return _build_judgement(Verdict.TRUSTWORTHY, why + (f", {detail}" if detail else ""))
 
     @property
-    def _count_of_draws(self) -> str:
-        """The number of effective draws, and where they come from, in words."""
+    def _describe_ess(self) -> str:
+        """The number of effective draws and their origin, in words."""
         count = f"{self.ess:,.0f} effective draws"
         return f"{count} from {self.info.runs}" if self.info.runs else f"{count} out of {self.n_evaluated:,} candidates"
 
-    def _doubts(self) -> list[str]:
+    def _list_reasons(self) -> list[str]:
         """Return reasons for care, the gravest first."""
         r_hat = 1.0 if self.info.r_hat is None else self.info.r_hat
         reasons = [
             (self.info.doubt is not None, str(self.info.doubt)),
-            (r_hat > MAX_R_HAT, f"the chains have not come together (R-hat {r_hat:.2f})"),
+            (r_hat > MAX_R_HAT, f"the chains have not mixed (R-hat {r_hat:.2f})"),
             (
                 self.ess_worst < ENOUGH_ESS,
-                f"the {self.info.kind_of_run} disagree about {self.ess_worst_of} "
-                f"({self.ess_worst:,.0f} effective draws)",
+                f"the {self.info.kind_of_run} disagree on {self.ess_worst_of} ({self.ess_worst:,.0f} effective draws)",
             ),
             (
                 self.log_evidence_se > MAX_EVIDENCE_ERROR,
@@ -171,35 +161,27 @@ class Diagnosis:
                 self.pareto_k > MAX_PARETO_K,
                 f"few candidates carry most of the weight (Pareto k {self.pareto_k:.2f})",
             ),
-            (self.ess < GOOD_ESS, f"there are only {self._count_of_draws}"),
+            (self.ess < GOOD_ESS, f"there are only {self._describe_ess}"),
         ]
         return [reason for holds, reason in reasons if holds]
 
 
 def _expect_potential(draws: Draws, mixture: Mixture) -> float:
-    """Return the expected potential."""
+    """Return the posterior expectation of the potential."""
     counted = draws.pool_weights > 0
     return float(draws.pool_weights[counted] @ mixture.potential(draws.pool.loss[counted]))
 
 
-def _judgement(verdict: Verdict, why: str) -> Judgement:
+def _build_judgement(verdict: Verdict, why: str) -> Judgement:
+    """Return a judgement whose sentence begins with the verdict."""
     return Judgement(verdict, f"{verdict}{why}")
 
 
-# --- an explanation's pool of evaluated points -----------------------------------------------------------------------
-
-# Points that are kept though they were not drawn, chosen by hand: what rules that look at every evaluated point choose
-# from, for each number of changed features.
-_BEST_EACH = 10  # of least objective, and of least loss
-_NEAREST_EACH = 5  # that reach the target, by each distance
-_MOST_CHANGES = 20  # beyond which numbers of changes are not told apart
+# --- pool of evaluated points ----------------------------------------------------------------------------------------
 
 
 def signed_changes(space: Space, x: Array, x0: Array, columns: slice = slice(None)) -> Array:
-    """Signed changes ``(n, d)`` of points from a row in units of each feature's scale; a changed category, upwards.
-
-    Of some ``columns`` only, where all of them are not needed.
-    """
+    """Return signed changes ``(n, d)`` from the row in units of scale; a changed category counts as +1."""
     x, x0 = x[:, columns], x0[columns]
     unordered = np.array([feature.unordered for feature in space.features[columns]])
     with np.errstate(invalid="ignore"):
@@ -208,7 +190,7 @@ def signed_changes(space: Space, x: Array, x0: Array, columns: slice = slice(Non
 
 
 def prior_shares(draws: Draws, space: Space, j: int) -> Array:
-    """How probable each level of feature ``j`` is under the prior, and last that it is missing."""
+    """Return the prior probability of each level of feature ``j``, and last of a missing value."""
     if draws.record is not None:
         return draws.record.prior_shares[j]
     n, x = len(space.features[j].levels or ()), draws.pool.x[:, j]
@@ -217,20 +199,20 @@ def prior_shares(draws: Draws, space: Space, j: int) -> Array:
 
 
 def prior_moves(draws: Draws, space: Space, x0: Array, j: int, levels: Sequence[float] | Array) -> Array:
-    """Quantiles ``(q,)`` of feature ``j``'s signed change under the prior; of a category, the probability of a change.
+    """Return prior quantiles ``(q,)`` of the signed change of feature ``j``; for a category, its change probability.
 
-    Where the pool was let go, a quantile that was not kept is found between its neighbours.
+    Without the pool, quantiles at levels that were not stored are interpolated.
     """
     if draws.record is not None:
-        return _between(draws.record.prior_moves[:, j], np.asarray(levels))
+        return _interpolate(draws.record.prior_moves[:, j], np.asarray(levels))
     moves, weights = signed_changes(space, draws.pool.x, x0, slice(j, j + 1))[:, 0], draws.prior_weights
     if space.features[j].unordered:
         return np.full(len(levels), weights @ moves)
     return np.array([weighted_quantile(moves, weights, q) for q in levels])
 
 
-def _between(kept: Array, levels: Array) -> Array:
-    """Return kept quantiles at other levels, and exactly those that were kept."""
+def _interpolate(kept: Array, levels: Array) -> Array:
+    """Interpolate stored quantiles at other levels, exact at those that were stored."""
     near = np.abs(PRIOR_LEVELS[:, None] - levels).argmin(axis=0)
     return np.where(np.isclose(PRIOR_LEVELS[near], levels), kept[near], np.interp(levels, PRIOR_LEVELS, kept))
 
@@ -244,10 +226,10 @@ def drop_pool(
     models: tuple[str, ...],
     free: tuple[str, ...],
 ) -> Draws:
-    """Return the draws without the pool, with a record of what tables and pictures read off it.
+    """Return the draws without the pool, with a record of what tables and plots need from it.
 
-    A few points that were not drawn are kept, so that rules choose as before: the best ones, and the nearest that reach
-    the target.
+    Some points that were not drawn are kept, so that rules choose as before: the best, and the nearest that reach the
+    target.
     """
     if draws.record is not None:
         return draws
@@ -273,26 +255,26 @@ def drop_pool(
         ),
         prior_moves=np.column_stack([prior_moves(draws, space, x0, j, PRIOR_LEVELS) for j in range(len(space))]),
     )
-    return draws.drop_pool(record, _notable(draws, mixture, space, x0))
+    return draws.drop_pool(record, _select_notable(draws, mixture, space, x0))
 
 
-def _notable(draws: Draws, mixture: Mixture, space: Space, x0: Array) -> Array:
-    """Positions of points that a rule may choose though they were not drawn."""
+def _select_notable(draws: Draws, mixture: Mixture, space: Space, x0: Array) -> Array:
+    """Return positions of points that a rule may choose though they were not drawn."""
     pool = draws.pool
     fits = np.isfinite(pool.log_correction)
     changed = np.minimum(space.changed(pool.x, x0).sum(axis=1), _MOST_CHANGES)
-    heights = (mixture.objective(pool.loss, pool.cost), pool.loss[:, 0])
+    rankings = (mixture.objective(pool.loss, pool.cost), pool.loss[:, 0])
     nearness = tuple(costs(space, pool.x, x0, distance) for distance in ("l1", "l2"))
     chosen = []
     for n in np.unique(changed[fits]):
         own = fits & (changed == n)
-        chosen += [_first(height, own, _BEST_EACH) for height in heights]
+        chosen += [_take_smallest(ranking, own, _BEST_EACH) for ranking in rankings]
         for reached in (pool.reached[:, 0], pool.reached.all(axis=1)):
-            chosen += [_first(cost, own & reached, _NEAREST_EACH) for cost in nearness]
+            chosen += [_take_smallest(cost, own & reached, _NEAREST_EACH) for cost in nearness]
     return np.unique(np.concatenate([np.zeros(0, dtype=int), *chosen]))
 
 
-def _first(values: Array, among: Array, n: int) -> Array:
-    """Positions of the ``n`` smallest values among those of a mask."""
+def _take_smallest(values: Array, among: Array, n: int) -> Array:
+    """Return the positions of the ``n`` smallest values in a mask."""
     where = np.flatnonzero(among)
     return where[np.argsort(values[where], kind="stable")[:n]]

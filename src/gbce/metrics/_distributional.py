@@ -1,8 +1,8 @@
-"""Figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper).
+"""Figures of the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper).
 
-Each figure is read off the draws; its error follows from the figure's influence function on the pool the draws were
-picked from (the delta method), see :meth:`gbce.draws.Draws.standard_error`. The tail is a quantile and has an
-interval of its own. Where a sampler computed figures instead of drawing them, these are taken, with no error.
+Each figure is computed from the draws; its error follows from its influence function on the pool (the delta method),
+see :meth:`gbce.draws.Draws.standard_error`. The tail is a quantile and has its own interval. Figures that a sampler
+computed exactly have no error. Also here: figures along eta, and how models agree on a point or on the draws.
 """
 
 from dataclasses import dataclass, replace
@@ -35,12 +35,10 @@ __all__ = [
     "Disagreement",
     "Figure",
     "FigureName",
-    "PoolGeometry",
     "disagreement",
     "disagreement_sentence",
     "eta_path",
     "figures",
-    "first_figures",
     "importance",
     "most_moved",
     "next_model_probability",
@@ -49,9 +47,7 @@ __all__ = [
     "tail",
 ]
 
-# --- figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper) -------------------
-
-FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes by its name
+FIGURE_TITLES = {  # in summaries and plots; other figures go by their names
     "success_probability": "success probability",
     "tail": "tail loss",
     "stability": "stability (total variance)",
@@ -59,12 +55,22 @@ FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes b
     "expected_distance": "expected distance",
     "log_evidence": "log evidence",
 }
-SEVERAL_MODELS = ("all", "half")  # in the brackets of figures under all models, and under at least half of them
-_NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
+SEVERAL_MODELS = ("all", "half")  # suffixes of figures under all models, and under at least half of them
+_NO_VARIANCE = 1e-9  # of the influence of a quantile: below it nearly all losses are equal, and the rest is rounding
+# The path from the prior to eta; both chosen by hand for a smooth curve.
+_N_ETAS = 40
+_SMALLEST_ETA = 1e-3  # first step from the prior, relative to eta
+FEWEST_MODELS = 4  # with fewer, Student's t has at most two degrees of freedom and no finite variance
+# The sentence on disagreement names a difference only if it is clear and large; chosen by hand, and nothing else
+# depends on these.
+_CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
+_LARGE = 0.2  # in units of the feature's scale, or as a probability
+
+# --- figures of the posterior ----------------------------------------------------------------------------------------
 
 
 class FigureName(NamedTuple):
-    """What a figure is called: what it measures, and of several models whose it is, where it is not the first one's."""
+    """Name of a figure: what it measures and, unless it is the first model's, of which model."""
 
     measure: str
     model: str = ""
@@ -74,14 +80,14 @@ class FigureName(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A value and its Monte Carlo standard error; a 95% interval, where that is not 1.96 errors on either side."""
+    """A value and its Monte Carlo standard error; a 95% interval if it is not the value plus or minus 1.96 errors."""
 
     value: float
     se: float
     interval: tuple[float, float] | None = None
 
     def entries(self, name: str) -> dict[str, float]:
-        """Return the lines of a table: the value under its name, its error, and the ends of its own interval."""
+        """Return table entries: the value under its name, its error, and the ends of its own interval."""
         lines = {name: self.value, f"{name}_se": self.se}
         if self.interval is not None:
             lines |= {f"{name}_low": self.interval[0], f"{name}_high": self.interval[1]}
@@ -89,8 +95,8 @@ class Figure(NamedTuple):
 
 
 def expectation(draws: Draws, values: Array, unit: float = 0.0) -> Figure:
-    """Posterior mean of ``values`` given for the pool, ``(N,)``; unseen mass may change it by its share of a unit."""
-    values = np.where(draws.pool_weights > 0, values, 0.0)  # what has no weight does not count, even if it is infinite
+    """Return the posterior mean of pool values ``(N,)``; unseen mass may shift it by that mass times ``unit``."""
+    values = np.where(draws.pool_weights > 0, values, 0.0)  # infinite values may have no weight
     mean = float(draws.mean(values))
     if not np.isfinite(mean):
         return Figure(mean, np.nan)
@@ -98,45 +104,44 @@ def expectation(draws: Draws, values: Array, unit: float = 0.0) -> Figure:
 
 
 def success_probability(draws: Draws, reached: Array) -> Figure:
-    """SP: probability that a draw reaches the target, from verdicts ``(N,)`` on the pool."""
+    """Return SP, the probability that a draw reaches the target, from verdicts ``(N,)`` on the pool."""
     figure = expectation(draws, reached.astype(float))
     drawn = reached[draws.index]
     if drawn.any() and not drawn.all():
         return figure
-    share, se = share_and_error(np.array(float(drawn.all())), _n_independent(draws))
+    share, se = share_and_error(np.array(float(drawn.all())), _count_independent(draws))
     return Figure(float(share), float(se))
 
 
 def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
-    """Tail: the loss that a draw stays below with probability ``1 - alpha``, from losses ``(N,)`` on the pool.
+    """Return the ``1 - alpha`` quantile of the loss, from losses ``(N,)`` on the pool.
 
-    Its interval has two order statistics as its ends: the losses between which the quantile must lie if the share of
-    draws below it is known up to its error (Woodruff, 1952). No density has to be estimated, and where many losses are
-    equal the interval reaches to the next one if the share leaves that open. The standard error is that of the longer
-    side, so that 1.96 of it on either side cover the interval.
+    The interval is between the two order statistics given by the error of the share of draws below the quantile
+    (Woodruff, 1952). This needs no density estimate, and with ties the interval extends to the next loss if the share
+    leaves that open. The standard error is that of the longer side, so that 1.96 errors on either side cover the
+    interval.
     """
     own, level = loss[draws.index], 1.0 - alpha
     t = weighted_quantile(own, draws.weights, level)
-    error = NORMAL_975 * _share_error(draws, loss, t, level)
+    error = NORMAL_975 * _estimate_share_error(draws, loss, t, level)
     low = weighted_quantile(own, draws.weights, max(level - error, 0.0))
-    # the first loss with more than that share at or below it: a share that is just attained does not rule it out
+    # the first loss with more than that share at or below it: equality does not exclude it
     high = weighted_quantile(own, draws.weights, min(level + error + SHARE_ROUNDING, 1.0))
     longer = max((high - t) if high > t else 0.0, (t - low) if t > low else 0.0)
-    return Figure(t, max(longer / NORMAL_975, draws.unseen * _unit_of_loss(draws)), (low, high))
+    return Figure(t, max(longer / NORMAL_975, draws.unseen * _compute_loss_unit(draws)), (low, high))
 
 
-def _unit_of_loss(draws: Draws) -> float:
-    """Loss over which the posterior's density changes by a factor e: the scale on which losses of draws differ."""
+def _compute_loss_unit(draws: Draws) -> float:
+    """Return the loss over which the posterior density changes by a factor e, the scale of the draws' losses."""
     eta = draws.rungs[-1]
     return 1.0 / eta if eta > 0 else 0.0
 
 
-def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
-    """Error of the share of draws below the quantile ``t``, were it a plain share of ``level``.
+def _estimate_share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
+    """Estimate the error of the share of draws below the quantile ``t``, as of a plain share of ``level``.
 
     Draws equal to ``t`` are split so that exactly ``level`` lies below. Split ones differ little from that level and
-    would make the error look small; so it only says how many draws the pool is worth, and the error is that of a share
-    of so many.
+    would make the error look small, so they only determine how many independent draws the pool is worth.
     """
     own = loss[draws.index]
     less, equal = float(draws.weights @ (own < t)), float(draws.weights @ (own == t))
@@ -145,21 +150,21 @@ def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
     variance = float(draws.pool_weights @ np.square(influence))
     if variance > _NO_VARIANCE:
         worth = variance / max(float(draws.standard_error(influence)) ** 2, TINY)
-    else:  # nearly all draws are equal to t
-        worth = _n_independent(draws)
+    else:  # nearly all losses equal t
+        worth = _count_independent(draws)
     return float(np.sqrt(level * (1.0 - level) / max(worth, 1.0)))
 
 
-def _n_independent(draws: Draws) -> float:
-    """Return how many independent draws have the same error: of the pool, and of picking draws from it."""
+def _count_independent(draws: Draws) -> float:
+    """Return the equivalent number of independent draws, with the errors of the pool and of resampling."""
     return 1.0 / (1.0 / draws.ess + draws.resampled / len(draws) + draws.unseen**2)
 
 
 def stability(draws: Draws, u: Places) -> Figure:
-    """Stability: trace of the covariance of the draws, from the pool ``N`` in units of each feature's scale."""
+    """Return the trace of the covariance of the draws, from the pool in units of each feature's scale."""
     in_pool = np.bincount(draws.index, weights=draws.weights, minlength=len(u))
     squares = u.squares_from(Centre(draws.mean(u.axes), u.shares(in_pool)))
-    # n - 1 in the divisor when the weights are equal
+    # divisor n - 1 if the weights are equal
     correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), TINY)
     value = float(draws.mean(squares)) * correction
     unit = float(draws.prior_weights @ squares)
@@ -167,7 +172,7 @@ def stability(draws: Draws, u: Places) -> Figure:
 
 
 def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
-    """VarImp: expected size of each feature's change, with its error and the prior's own value beside it.
+    """Return VarImp: the expected size of each feature's change, its error, and the value under the prior.
 
     For a category it is the probability of a change.
     """
@@ -188,9 +193,9 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
 
 
 def most_moved(table: pd.DataFrame, n: int) -> list[str]:
-    """Return at most ``n`` free features of an importance table that differ most from the prior, in column order."""
-    gap = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
-    kept = set(gap.index[:n])
+    """Return up to ``n`` free features of an importance table that differ most from the prior, in column order."""
+    difference = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
+    kept = set(difference.index[:n])
     return [name for name in table.index if name in kept]
 
 
@@ -202,17 +207,17 @@ class PoolGeometry(NamedTuple):
 
     @classmethod
     def of(cls, pool: Points, space: Space, x0: Array) -> "PoolGeometry":
-        """Measure a pool: once for all weights that it may get."""
+        """Measure a pool, once for all weights."""
         return cls(space.embed(pool.x), space.distance(pool.x, x0))
 
 
 def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, Figure]:
-    """Figures of a posterior by name, under the first model."""
+    """Return the figures of a posterior under the first model, by name."""
     pool, exact = draws.pool, draws.exact
     if exact is not None:
         return {
-            "success_probability": _exact_success(exact, 0),
-            "tail": _exact_tail(exact, 0, alpha),
+            "success_probability": _read_exact_success(exact, 0),
+            "tail": _read_exact_tail(exact, 0, alpha),
             "stability": Figure(exact.stability, 0.0),
             "expected_loss": Figure(exact.expected_loss, 0.0),
             "expected_distance": expectation(draws, geometry.distance),
@@ -221,24 +226,24 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
         "stability": stability(draws, geometry.places),
-        "expected_loss": expectation(draws, pool.loss[:, 0], _unit_of_loss(draws)),
+        "expected_loss": expectation(draws, pool.loss[:, 0], _compute_loss_unit(draws)),
         "expected_distance": expectation(draws, geometry.distance, float(draws.prior_weights @ geometry.distance)),
     }
 
 
-def _exact_success(exact: ExactFigures, k: int) -> Figure:
-    """Success probability of model ``k``, of all (at K) or of half of them, as it was computed."""
+def _read_exact_success(exact: ExactFigures, k: int) -> Figure:
+    """Return the exact success probability of model ``k``, of all models (K) or of half of them (K + 1)."""
     return Figure(float(exact.success[k]), float(exact.success_se[k]))
 
 
-def _exact_tail(exact: ExactFigures, k: int, alpha: float) -> Figure:
-    """Tail of model ``k`` as it was computed; between two levels that were kept, with both as its interval."""
+def _read_exact_tail(exact: ExactFigures, k: int, alpha: float) -> Figure:
+    """Return the exact tail of model ``k``; between two stored levels, with both as its interval."""
     value, low, high = exact.tail(k, alpha)
     return Figure(value, (high - low) / NORMAL_975 if high > low else 0.0, (low, high))
 
 
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[FigureName, Figure]:
-    """All figures of a posterior by name; of several models, those of each, and success under all and half of them."""
+    """Return all figures by name; with several models, also those of each, and success under all and half of them."""
     if draws.record is not None:
         return {
             FigureName(measure, model): Figure(value, se, None if low is None or high is None else (low, high))
@@ -249,10 +254,10 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
     table = {FigureName(name): figure for name, figure in first.items()}
     if len(models) > 1 and draws.exact is not None:
         for k, name in enumerate(models):
-            table[FigureName("success_probability", name)] = _exact_success(draws.exact, k)
-            table[FigureName("tail", name)] = _exact_tail(draws.exact, k, alpha)
+            table[FigureName("success_probability", name)] = _read_exact_success(draws.exact, k)
+            table[FigureName("tail", name)] = _read_exact_tail(draws.exact, k, alpha)
         for k, name in enumerate(SEVERAL_MODELS, start=len(models)):
-            table[FigureName("success_probability", name)] = _exact_success(draws.exact, k)
+            table[FigureName("success_probability", name)] = _read_exact_success(draws.exact, k)
     elif len(models) > 1:
         for k, name in enumerate(models):
             table[FigureName("success_probability", name)] = success_probability(draws, pool.reached[:, k])
@@ -263,17 +268,13 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
     return table
 
 
-# --- the eta path ----------------------------------------------------------------------------------------------------
-
-# A path from the prior to eta; both numbers were chosen by hand, for a smooth curve.
-_N_ETAS = 40
-_SMALLEST_ETA = 1e-3  # as a share of eta: where the path leaves the prior
+# --- eta path --------------------------------------------------------------------------------------------------------
 
 
 def eta_path(
     draws: Draws, mixture: Mixture, space: Space, x0: Array, alpha: float, etas: Array | None = None
 ) -> pd.DataFrame:
-    """Return one line per eta; where the points cannot carry one, only their effective number is given."""
+    """Return one row of figures per eta; if too few points are effective, only their number."""
     if etas is None:
         etas = (
             np.array([0.0, *np.geomspace(_SMALLEST_ETA, 1.0, _N_ETAS) * mixture.eta])
@@ -281,11 +282,12 @@ def eta_path(
             else np.zeros(1)
         )
     geometry = PoolGeometry.of(draws.pool, space, x0)
-    lines = [_line(draws.reweigh(replace(mixture, eta=float(eta))), geometry, alpha) for eta in etas]
+    lines = [_compute_path_row(draws.reweigh(replace(mixture, eta=float(eta))), geometry, alpha) for eta in etas]
     return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
 
 
-def _line(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, float]:
+def _compute_path_row(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, float]:
+    """Return the figures at one eta, NaN if the effective sample size is too small."""
     figures = first_figures(draws, geometry, alpha)
     figures["log_evidence"] = Figure(draws.log_evidence, draws.log_evidence_se)
     carried = draws.ess >= ENOUGH_ESS
@@ -293,36 +295,19 @@ def _line(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, float
     return (line if carried else dict.fromkeys(line, np.nan)) | {"ess": draws.ess}
 
 
-# --- the next model --------------------------------------------------------------------------------------------------
-
-FEWEST_MODELS = 4  # fewer leave two degrees of freedom or less, and Student's law without a finite variance
+# --- probability under another model ---------------------------------------------------------------------------------
 
 
 def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float, float]) -> Array:
-    """Return the probability that one more model's output is accepted.
+    """Return the probability ``(...)`` that one more model's output is accepted, given outputs ``(..., K)``.
 
-    The outputs of the models at a point count as a sample from a normal distribution with unknown mean and variance,
-    so that the next one follows Student's distribution around their mean, wider than their spread by what so few of
-    them leave open. All agreeing is then not taken for certainty, which a mere share of them would be.
+    The outputs at a point count as a sample from a normal distribution with unknown mean and variance, so the next one
+    has a Student t predictive distribution. Unlike the share of models, it is below one even if all agree. Unequal
+    ``weights`` ``(K,)`` reduce the effective sample size; ``accepted`` are the lowest and the highest accepted output,
+    or infinite.
 
-    Parameters
-    ----------
-    outputs : array of shape (..., K)
-        What each model says about each point.
-    weights : array of shape (K,)
-        Of the models; with unequal weights they count as fewer.
-    accepted : pair of floats
-        The lowest and the highest output that meet the wish; infinite where there is none.
-
-    Returns
-    -------
-    array of shape (...)
-        Probabilities.
-
-    Examples
-    --------
-    >>> said = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
-    >>> next_model_probability(said, np.full(4, 0.25), (0.5, np.inf)).round(2)
+    >>> outputs = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
+    >>> next_model_probability(outputs, np.full(4, 0.25), (0.5, np.inf)).round(2)
     array([0.65, 1.  ])
     """
     square = float(np.square(weights).sum())
@@ -336,12 +321,7 @@ def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float
     return np.clip(1.0 - below - above, 0.0, 1.0)
 
 
-# --- how much several models disagree about a posterior, and where ---------------------------------------------------
-
-# Differences that the sentence names must be clear and large; both limits were chosen by hand, and no table or decision
-# depends on them.
-_CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
-_LARGE = 0.2  # in units of the feature's scale, or as a probability
+# --- disagreement between models -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,16 +333,16 @@ class Disagreement:
     overall : Series
         ``differ``: probability that the verdicts on a draw are not all the same. ``pair``: probability that two
         different models, picked by their weights, give different verdicts. ``spread``: mean over draws of the standard
-        deviation between the models' outputs, over the standard deviation of the first model's output among the
-        draws. The first two again as ``*_se``.
+        deviation between the models' outputs, divided by the standard deviation of the first model's output among the
+        draws. ``differ_se`` and ``pair_se``: Monte Carlo errors.
     pairs : DataFrame
         By pair of models: ``differ`` and ``se``.
     where : DataFrame
-        By feature that can move, the one that tells most first: mean value on draws about which the models ``agree``
-        and about which they ``differ``, the ``difference`` in units of the feature's scale, and its error ``se``. Of
-        a category: the share of the ``level`` whose share differs most.
+        By feature that can move, the largest difference first: mean value on draws on which the models ``agree`` and on
+        which they ``differ``, the ``difference`` in units of the feature's scale, and its error ``se``. For a category,
+        the shares of the ``level`` whose share differs most.
     sentence : str
-        The same in words.
+        A summary in words.
 
     Examples
     --------
@@ -385,17 +365,17 @@ class Disagreement:
 
 
 def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...], weights: Array) -> Disagreement:
-    """Compare the verdicts and outputs of models with weights ``(K,)`` on the draws; those of weight zero are left out.
+    """Compare the verdicts and outputs of models with weights ``(K,)`` on the draws, without those of weight zero.
 
-    ``free`` has the positions ``(m,)`` of the features that can move.
+    ``free`` are the positions ``(m,)`` of the features that can move.
     """
     draws = draws.read
-    counted, reached, differ = _verdicts(draws, weights)
+    counted, reached, differ = _compare_verdicts(draws, weights)
     outputs = draws.pool.outputs[:, counted]
     share = weights[counted] / weights[counted].sum()
     overall = success_probability(draws, differ)
     yes = reached @ share
-    # a model agrees with itself: such pairs are left out
+    # without pairs of a model with itself
     pair = expectation(draws, 2.0 * yes * (1.0 - yes) / max(1.0 - float(np.square(share).sum()), TINY))
     first = outputs[draws.index, 0]
     own = float(np.sqrt(draws.weights @ np.square(first - draws.weights @ first)))
@@ -423,20 +403,20 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
             index=pd.MultiIndex.from_tuples(list(pairs), names=["model", "other"]),
         ),
         where=where,
-        sentence=_sentence(overall.value, bool(reached[draws.index].all()), where),
+        sentence=_write_sentence(overall.value, bool(reached[draws.index].all()), where),
     )
 
 
 def disagreement_sentence(draws: Draws, space: Space, free: Array, weights: Array) -> str:
-    """Return the sentence alone, without looking at pairs of models."""
+    """Return the summary sentence alone, without the table of pairs."""
     draws = draws.read
-    _, reached, differ = _verdicts(draws, weights)
+    _, reached, differ = _compare_verdicts(draws, weights)
     where = _locate_disagreement(draws, space, free, differ)
-    return _sentence(float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), where)
+    return _write_sentence(float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), where)
 
 
-def _verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
-    """Return which models count ``(k,)``, their verdicts on the pool ``(N, k)``, and where these differ ``(N,)``."""
+def _compare_verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
+    """Return the models that count ``(k,)``, their verdicts on the pool ``(N, k)``, and where these differ ``(N,)``."""
     counted = np.flatnonzero(weights > 0)
     if len(counted) < 2:
         raise ValueError(
@@ -447,35 +427,36 @@ def _verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
 
 
 def _locate_disagreement(draws: Draws, space: Space, free: Array, differ: Array) -> pd.DataFrame:
-    """Return, by feature, how draws with and without disagreement differ; no line if all draws are of one sort."""
+    """Compare draws with and without disagreement by feature; empty if all draws are of one kind."""
     columns = ["difference", "se", "agree", "differ", "level"]
     among_draws = differ[draws.index]
     if len(free) == 0 or among_draws.all() or not among_draws.any():
         return pd.DataFrame(columns=columns, index=pd.Index([], name="feature", dtype=object))
     lines = {space.names[j]: _compare_feature(draws, space, int(j), differ) for j in free}
     table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("feature")
-    # beside texts, pandas 3 reads None as a missing text, which is NaN
+    # next to strings, pandas 3 would turn None into a missing string, NaN
     table["level"] = pd.Series([line[-1] for line in lines.values()], index=table.index, dtype=object)
     order = table["difference"].abs().fillna(-1.0).to_numpy(dtype=float).argsort(kind="stable")[::-1]
     return table.iloc[order]
 
 
 def _compare_feature(draws: Draws, space: Space, j: int, differ: Array) -> tuple[Any, ...]:
+    """Compare one feature between draws with and without disagreement: a row of the table."""
     feature, column = space.features[j], draws.pool.x[:, j]
     known = ~np.isnan(column)
     if not feature.unordered:
-        line = _mean_gap(draws, np.where(known, column, 0.0), known, differ)
+        line = _compare_means(draws, np.where(known, column, 0.0), known, differ)
         return (line[0] / feature.scale, line[1] / feature.scale, *line[2:], None)
     levels = [
-        (_mean_gap(draws, (column == code).astype(float), known, differ), level)
+        (_compare_means(draws, (column == code).astype(float), known, differ), level)
         for code, level in enumerate(feature.levels or ())
     ]
     line, level = max(levels, key=lambda found: abs(np.nan_to_num(found[0][0])))
     return (*line, level)
 
 
-def _mean_gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple[float, float, float, float]:
-    """Compare the means of known values ``(N,)`` with and without disagreement: difference, its error, both means."""
+def _compare_means(draws: Draws, values: Array, known: Array, differ: Array) -> tuple[float, float, float, float]:
+    """Compare means of known values ``(N,)`` with and without disagreement: difference, error, both means."""
     means, influence = [], np.zeros(len(values))
     for sign, group in ((-1.0, ~differ & known), (1.0, differ & known)):
         mass = float(draws.mean(group.astype(float)))
@@ -487,17 +468,18 @@ def _mean_gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple
     return means[1] - means[0], float(draws.standard_error(influence)), means[0], means[1]
 
 
-def _sentence(differ: float, all_reach: bool, where: pd.DataFrame) -> str:
+def _write_sentence(differ: float, all_reach: bool, where: pd.DataFrame) -> str:
+    """Summarise the disagreement and where it is largest."""
     if differ == 0:
-        return "the models agree about every draw" + (": all reach the target" if all_reach else "")
+        return "the models agree on every draw" + (": all reach the target" if all_reach else "")
     percent = "less than 1" if differ < ROUNDS_TO_ZERO else f"{100 * differ:.0f}"
-    text = f"the models disagree about {percent}% of the draws"
+    text = f"the models disagree on {percent}% of the draws"
     if len(where) == 0:
         return text
     name, top = where.index[0], where.iloc[0]
     size = abs(float(top["difference"]))
     if not (size > _LARGE and size > _CLEAR * float(top["se"])):
-        return f"{text}, much alike everywhere"
+        return f"{text}, about equally everywhere"
     if top["level"] is not None:
-        return f"{text}; most where {name} is {'' if top['difference'] > 0 else 'not '}{top['level']}"
-    return f"{text}; most where {name} is {'high' if top['difference'] > 0 else 'low'}"
+        return f"{text}, mostly where {name} is {'' if top['difference'] > 0 else 'not '}{top['level']}"
+    return f"{text}, mostly where {name} is {'high' if top['difference'] > 0 else 'low'}"

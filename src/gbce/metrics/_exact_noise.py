@@ -1,8 +1,8 @@
-"""What becomes of a point under Gaussian execution noise if the model is a tree ensemble: sums instead of trials.
+"""Exact success probability and expected output of a point under Gaussian noise, for tree ensembles.
 
-Noise takes the point to each cell of the trees with a probability that is a product over columns. The expected output
-of sums that are outputs is a sum over leaves, however many columns there are. Whether the target is reached is looked
-up in every cell that noise gets to, where these are few.
+Under noise the point falls into each cell of the trees with a probability that is a product over columns. Where the
+output is a sum of leaves, its expectation is a sum over leaves, for any number of columns. The success probability is a
+sum over all cells that noise reaches, where these are few.
 """
 
 from dataclasses import dataclass, replace
@@ -17,62 +17,38 @@ from gbce.posterior import GibbsPosterior
 from gbce.targets import Class, Numeric
 from gbce.trees import Axis, CellTrees, Grid, read_cell_outputs, same_output, why_unreadable
 
-__all__ = ["Between", "UnderNoise", "sum_under_noise"]
+__all__ = ["Bounded", "ExactNoise", "sum_under_noise"]
 
-# Cells that are summed, and under a deadline: a microsecond each, so that an answer takes at most 0.25 s longer.
+# Cells that are summed, without and with a deadline: a microsecond each, so that an answer takes at most 0.25 s longer.
 _MOST_CELLS, _HASTY_CELLS = 250_000, 25_000
-_LEFT_OUT = 1e-7  # probability of cells that are left out in all, far out in the tails
-_EXACT = 1e-6  # how far apart the ends of an exact probability may be: far less than anybody prints
-_COMPARED = 8  # likeliest cells that the model itself is asked about, to be believed; by hand: it was read and checked
-_ASKED = 100  # cells at the very limit of the target that it is asked about at most; by hand: a tenth of the trials
-_WHOLE = 1e-9  # by how much rounding may change sums of probabilities, such as those of a tree's leaves
+_LEFT_OUT = 1e-7  # total probability of cells in the tails that are left out
+_EXACT = 1e-6  # width of a probability that counts as exact: far below what is printed
+_COMPARED = 8  # most likely cells in which the model is called as a check; chosen by hand: it was checked when read
+_MOST_UNSURE = 100  # cells at the limit of the target in which it is called; chosen by hand: a tenth of the trials
+_SUM_ROUNDING = 1e-9  # rounding error of sums of probabilities, such as those of a tree's leaves
 
 
-class Between(NamedTuple):
-    """A number, and two between which it certainly lies."""
+class Bounded(NamedTuple):
+    """A number with certain lower and upper bounds."""
 
     value: float
     low: float
     high: float
 
 
-class UnderNoise(NamedTuple):
-    """What a point comes to under noise, where that is known without trials.
+class ExactNoise(NamedTuple):
+    """Success probability and expected output under noise (None if unknown), and the cells summed."""
 
-    Parameters
-    ----------
-    success : Between or None
-        The probability of reaching the target.
-    output : Between or None
-        The expected output, as the target shows it.
-    cells : int
-        How many cells were summed for the first; 0 if none were.
-    """
-
-    success: Between | None
-    output: Between | None
+    success: Bounded | None
+    output: Bounded | None
     cells: int
 
 
-def sum_under_noise(posterior: GibbsPosterior, distribution: NoiseDistribution, trees: CellTrees) -> UnderNoise:
-    """Return success probability and expected output of a point under noise, each where it can be had exactly.
+def sum_under_noise(posterior: GibbsPosterior, distribution: NoiseDistribution, trees: CellTrees) -> ExactNoise:
+    """Return success probability and expected output of a point under noise, where they can be computed exactly.
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Whose first model is asked about a few of the cells: these must say the same.
-    law : NoiseDistribution
-        Of the point.
-    trees : CellTrees
-        The first model, read and checked.
+    The first model is called in a few cells as a check, which may exceed the budget (``BudgetSpentError``).
 
-    Raises
-    ------
-    BudgetSpentError
-        Where the budget does not allow to ask about these.
-
-    Examples
-    --------
     >>> import gbce
     >>> from gbce.metrics import noise_distribution
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -81,28 +57,25 @@ def sum_under_noise(posterior: GibbsPosterior, distribution: NoiseDistribution, 
     >>> explainer = gbce.Explainer(model, x, space=gbce.Space.real(1))
     >>> found = explainer.explain(x[0], gbce.AtLeast(0.5), rules=[], seed=0)
     >>> posterior = explainer.own_posterior(found, gbce.budget.Budget())
-    >>> law = noise_distribution(1.0, explainer.space, x[0], np.array([2.0]))
-    >>> exact = sum_under_noise(posterior, law, posterior.read_trees())
+    >>> distribution = noise_distribution(1.0, explainer.space, x[0], np.array([2.0]))
+    >>> exact = sum_under_noise(posterior, distribution, posterior.read_trees())
     >>> round(exact.success.value, 4), round(exact.output.value, 4), exact.cells
     (0.8413, 0.8413, 2)
     """
     if why_unreadable(trees, posterior.predictors[0], posterior.target):
-        return UnderNoise(None, None, 0)
+        return ExactNoise(None, None, 0)
     cells = _NoisyCells(trees, distribution)
     if not cells.unknown <= _EXACT:
-        return UnderNoise(None, None, 0)
+        return ExactNoise(None, None, 0)
     output = _expect_score(cells, posterior)
     hasty = posterior.budget.deadline is not None
     if cells.count > (_HASTY_CELLS if hasty else _MOST_CELLS):
-        return UnderNoise(None, output, 0)
-    return _look_up(cells, posterior, output)
+        return ExactNoise(None, output, 0)
+    return _sum_over_cells(cells, posterior, output)
 
 
 class _Window(NamedTuple):
-    """Cells of one feature that noise gets to.
-
-    ``first`` and ``last`` of them, and the probabilities ``(n_cells,)`` of all cells of the feature.
-    """
+    """First and last cell of a feature that noise reaches, and the probabilities ``(n_cells,)`` of all its cells."""
 
     first: int
     last: int
@@ -111,14 +84,14 @@ class _Window(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _NoisyCells:
-    """The cells that noise takes a point to."""
+    """The cells that a point may fall into under noise."""
 
     trees: CellTrees
     distribution: NoiseDistribution
 
     @property
     def unknown(self) -> float:
-        """At most the probability of values whose cells are not known."""
+        """Upper bound on the probability of values whose cells are not known."""
         trees = self.trees
         if not trees.covers(self.distribution.base[None, :])[0]:
             return 1.0
@@ -142,11 +115,11 @@ class _NoisyCells:
 
     @cached_property
     def grid(self) -> Grid:
-        """The ensemble with those leaves only that these cells meet; all columns of the law move."""
+        """The ensemble restricted to leaves that meet these cells; all columns under noise are free."""
         trees, own = self.trees, self.trees.cells(self.distribution.base[None, :])[0]
         windows = dict(zip(self.features, self.windows, strict=True))
         some = np.arange(len(trees.tree))
-        for j in sorted(trees.used.tolist(), key=windows.__contains__):  # what stays as it is leaves few
+        for j in sorted(trees.used.tolist(), key=windows.__contains__):  # unmoved features first: they leave few leaves
             first, last = windows[j][:2] if j in windows else (int(own[j]), int(own[j]))
             some = some[_meets(trees, j, first, last, some)]
         for j, window in windows.items():
@@ -164,17 +137,17 @@ class _NoisyCells:
 
     @property
     def kept(self) -> float:
-        """The probability of all these cells."""
+        """The total probability of these cells."""
         return float(np.prod([one.masses[one.first : one.last + 1].sum() for one in self.windows]))
 
     @property
     def left_out(self) -> float:
-        """At most the probability of all others, and what rounding may do to sums."""
-        return max(1.0 - self.kept, 0.0) + self.unknown + _WHOLE
+        """Upper bound on the probability of all others, plus rounding."""
+        return max(1.0 - self.kept, 0.0) + self.unknown + _SUM_ROUNDING
 
     @cached_property
     def ends(self) -> tuple[Array, ...]:
-        """Of each column the upper ends of its cells on the grid, by their positions among all cells."""
+        """Upper ends of the grid cells of each column, as positions among all its cells."""
         found = []
         for column, window in zip(self.distribution.columns, self.windows, strict=True):
             edges = self.trees.edges[column.feature]
@@ -185,20 +158,20 @@ class _NoisyCells:
 
     @property
     def count(self) -> int:
-        """How many cells the grid has."""
+        """The number of grid cells."""
         n = 1
-        for ends in self.ends:  # in whole numbers of any size
+        for ends in self.ends:  # in Python integers, which do not overflow
             n *= len(ends)
         return n
 
     def masses(self, axis: int) -> Array:
-        """Return probabilities ``(n,)`` of the cells of one column on the grid."""
+        """Return probabilities ``(n,)`` of the grid cells of one column."""
         window, ends = self.windows[axis], self.ends[axis]
         starts = np.concatenate([[window.first], ends[:-1] + 1])
         return np.add.reduceat(window.masses[: window.last + 1], starts)
 
     def medians(self, axis: int) -> Array:
-        """Return for each cell of one column on the grid the normal number ``(n,)`` that halves its probability."""
+        """Return the median ``(n,)`` of the normal within each grid cell of one column."""
         window = self.windows[axis]
         upto = np.concatenate([[0.0], np.cumsum(window.masses)])
         ends = self.ends[axis] + 1
@@ -209,7 +182,7 @@ class _NoisyCells:
         """Return the grid of columns with more than one cell, its axes, and which columns these are."""
         several = [i for i, ends in enumerate(self.ends) if len(ends) > 1] or [0][: len(self.ends)]
         grid, features = self.grid, self.features
-        if not several:  # nothing moves: any column, as it is
+        if not several:  # nothing moves: use any column
             return replace(grid, free=np.array([0])), [Axis(0, self.distribution.base[:1])], []
         axes = []
         for i in several:
@@ -218,8 +191,8 @@ class _NoisyCells:
         return replace(grid, free=np.array([features[i] for i in several])), axes, several
 
 
-def _look_up(cells: _NoisyCells, posterior: GibbsPosterior, output: Between | None) -> UnderNoise:
-    """Sum over all cells of the grid, those aside that are asked about."""
+def _sum_over_cells(cells: _NoisyCells, posterior: GibbsPosterior, output: Bounded | None) -> ExactNoise:
+    """Sum over all grid cells, calling the model where the verdict is unsure."""
     grid, axes, which = cells.lay_out()
     masses = np.ones(1)
     for i in which:
@@ -229,44 +202,44 @@ def _look_up(cells: _NoisyCells, posterior: GibbsPosterior, output: Between | No
     outputs, _, reached, unsure = (np.concatenate(values) for values in zip(*parts, strict=True))
     likely = np.argsort(-masses, kind="stable")
     doubtful, sure = likely[unsure[likely]], likely[~unsure[likely]][:_COMPARED]
-    wide = cells.left_out + float(masses[doubtful[_ASKED:]].sum())
+    wide = cells.left_out + float(masses[doubtful[_MOST_UNSURE:]].sum())
     if wide > _EXACT:
-        return UnderNoise(None, output, 0)
-    doubtful = doubtful[:_ASKED]
-    asked = np.concatenate([sure, doubtful])
-    points, there = _points_in(cells, which, asked)
-    said = posterior.evaluate_first(points)
-    own, shown = said.reached[:, 0], said.outputs[:, 0]
+        return ExactNoise(None, output, 0)
+    doubtful = doubtful[:_MOST_UNSURE]
+    evaluated_at = np.concatenate([sure, doubtful])
+    points, there = _place_points(cells, which, evaluated_at)
+    evaluated = posterior.evaluate_first(points)
+    own, shown = evaluated.reached[:, 0], evaluated.outputs[:, 0]
     right = there.all() and np.array_equal(own[: len(sure)], reached[sure])
     if isinstance(posterior.target, (Class, Numeric)):
-        right = right and (np.abs(outputs[asked] - shown) <= same_output(cells.trees.inside, shown)).all()
+        right = right and (np.abs(outputs[evaluated_at] - shown) <= same_output(cells.trees.inside, shown)).all()
     if not right:
-        return UnderNoise(None, None, 0)
+        return ExactNoise(None, None, 0)
     reached[doubtful] = own[len(sure) :]
     share = 1.0 if reached.all() else min(float(masses[reached].sum()), 1.0)
     if output is None:
         output = _expect_output(cells, posterior, float(masses @ outputs))
-    return UnderNoise(Between(share, max(share - wide, 0.0), min(share + wide, 1.0)), output, len(masses))
+    return ExactNoise(Bounded(share, max(share - wide, 0.0), min(share + wide, 1.0)), output, len(masses))
 
 
-def _points_in(cells: _NoisyCells, which: list[int], asked: Array) -> tuple[Array, Array]:
-    """Return a row in each of some cells of the grid ``(n, d)``, and whether it lies there indeed ``(n,)``."""
+def _place_points(cells: _NoisyCells, which: list[int], evaluated_at: Array) -> tuple[Array, Array]:
+    """Return a row in each of some grid cells ``(n, d)``, and whether it indeed lies there ``(n,)``."""
     distribution, trees = cells.distribution, cells.trees
-    places = np.unravel_index(asked, [len(cells.ends[i]) for i in which]) if which else ()
-    at = np.zeros((len(asked), len(distribution.columns)), dtype=int)
+    places = np.unravel_index(evaluated_at, [len(cells.ends[i]) for i in which]) if which else ()
+    at = np.zeros((len(evaluated_at), len(distribution.columns)), dtype=int)
     for i, place in zip(which, places, strict=True):
         at[:, i] = place
     medians = [cells.medians(i)[at[:, i]] for i in range(len(distribution.columns))]
-    values = np.stack(medians, axis=1) if medians else np.zeros((len(asked), 0))
+    values = np.stack(medians, axis=1) if medians else np.zeros((len(evaluated_at), 0))
     points = distribution.points(values)
-    found, there = trees.cells(points), np.ones(len(asked), dtype=bool)
+    found, there = trees.cells(points), np.ones(len(evaluated_at), dtype=bool)
     for i, column in enumerate(distribution.columns):
         there &= np.searchsorted(cells.ends[i], found[:, column.feature], side="left") == at[:, i]
     return points, there
 
 
-def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Between | None:
-    """Return the expected output where outputs are sums of leaves, by a sum over leaves; else None."""
+def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Bounded | None:
+    """Return the expected output by a sum over leaves, if outputs are sums of leaves."""
     trees, target = cells.grid.trees, posterior.target
     classes = trees.inside.classes
     if trees.inside.link != "identity":
@@ -279,31 +252,31 @@ def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Between | No
         return None
     held = np.full(len(trees.tree), 1.0 / cells.kept)
     for j, window in zip(cells.features, cells.windows, strict=True):
-        held *= _probability(trees, j, window)
-    if np.abs(np.bincount(trees.tree, held, trees.n_trees) - 1.0).max(initial=0.0) > _WHOLE:
+        held *= _compute_leaf_probability(trees, j, window)
+    if np.abs(np.bincount(trees.tree, held, trees.n_trees) - 1.0).max(initial=0.0) > _SUM_ROUNDING:
         return None
     value = float(trees.base[score] + held @ trees.value[:, score])
-    return _widen(value, float(np.ptp(_score_range(cells.trees, score))), cells)
+    return _widen(value, float(np.ptp(_bound_scores(cells.trees, score))), cells)
 
 
-def _expect_output(cells: _NoisyCells, posterior: GibbsPosterior, value: float) -> Between | None:
-    """Return an expected output that was summed over cells, with the most that it can be off."""
+def _expect_output(cells: _NoisyCells, posterior: GibbsPosterior, value: float) -> Bounded | None:
+    """Return an expected output that was summed over cells, with its error bounds."""
     inside, span = cells.trees.inside, 1.0
     if not isinstance(posterior.target, (Class, Numeric)):
         return None
-    if inside.link not in ("logistic", "softmax"):  # which are between zero and one
-        span = float(np.ptp(inside.link_scores(np.array(_score_range(cells.trees, 0))[:, None])))
+    if inside.link not in ("logistic", "softmax"):  # their outputs lie between zero and one
+        span = float(np.ptp(inside.link_scores(np.array(_bound_scores(cells.trees, 0))[:, None])))
     return _widen(value, span, cells)
 
 
-def _widen(value: float, span: float, cells: _NoisyCells) -> Between | None:
-    """Return an expected output, of outputs that span so much, with the most that it can be off; None if any number."""
+def _widen(value: float, span: float, cells: _NoisyCells) -> Bounded | None:
+    """Return an expected output with its error bounds, for outputs of range ``span``; None if unbounded."""
     room = cells.left_out * span + same_output(cells.trees.inside, np.array([value]))
-    return Between(value, value - room, value + room) if np.isfinite(room) else None
+    return Bounded(value, value - room, value + room) if np.isfinite(room) else None
 
 
-def _score_range(trees: CellTrees, score: int) -> tuple[float, float]:
-    """Return two numbers between which all sums of leaves lie."""
+def _bound_scores(trees: CellTrees, score: int) -> tuple[float, float]:
+    """Return lower and upper bounds on all sums of leaves."""
     least, most = np.full(trees.n_trees, np.inf), np.full(trees.n_trees, -np.inf)
     np.minimum.at(least, trees.tree, trees.value[:, score])
     np.maximum.at(most, trees.tree, trees.value[:, score])
@@ -311,18 +284,18 @@ def _score_range(trees: CellTrees, score: int) -> tuple[float, float]:
 
 
 def _meets(trees: CellTrees, j: int, first: int, last: int, some: Array) -> Array:
-    """Whether leaves ``some`` ``(m,)`` hold any cell of feature ``j`` between two; the one after all is the missing."""
+    """Whether leaves ``some`` ``(m,)`` hold any cell of feature ``j`` in a range; the last is for missing values."""
     listed = np.flatnonzero(trees.set_features == j)
     if len(listed):
         return np.asarray(trees.allowed[listed[0]][:, first : last + 1].any(axis=1)[trees.set_of[some, listed[0]]])
     if first > len(trees.edges[j]):
         return trees.missing[some, j]
     begin, end = trees.first[some, j], trees.last[some, j]
-    return np.asarray((begin <= last) & (end >= first) & (begin <= end))  # some hold the missing cell only
+    return np.asarray((begin <= last) & (end >= first) & (begin <= end))  # some hold only the cell of missing values
 
 
-def _probability(trees: CellTrees, j: int, window: _Window) -> Array:
-    """Return with what probability, within a window, each leaf ``(L,)`` holds feature ``j``."""
+def _compute_leaf_probability(trees: CellTrees, j: int, window: _Window) -> Array:
+    """Return the probability, within a window, that feature ``j`` falls into each leaf ``(L,)``."""
     masses = np.zeros(len(window.masses))
     masses[window.first : window.last + 1] = window.masses[window.first : window.last + 1]
     listed = np.flatnonzero(trees.set_features == j)

@@ -1,9 +1,9 @@
-"""Modes of a weighted sample: a Gaussian mixture is fitted, and components without a valley between them are one mode.
+"""Find the modes of a weighted sample: fit a Gaussian mixture and merge components without a valley between them.
 
-How many components it takes is decided by the Bayesian information criterion at the effective sample size. Components
-need not be modes: a bent cluster takes several. Two are one mode unless the density on the way between their centres,
-along the ridge of Ray and Lindsay (2005), falls well below both (Hennig, 2010); and two modes are one unless the points
-themselves show that valley, seen along the direction that parts them best.
+The number of components is chosen by the Bayesian information criterion at the effective sample size. Components need
+not be modes: a curved cluster takes several. Two are merged unless the density along the ridge between their centres
+(Ray and Lindsay, 2005) falls well below both (Hennig, 2010), and unless the points themselves show that valley along
+the direction that separates them best.
 """
 
 import math
@@ -17,41 +17,31 @@ from gbce.base import Array
 
 __all__ = ["Modes", "find_modes"]
 
-_MOST_COMPONENTS = 8  # fitted; by hand: a mode that takes part in less than an eighth of the mass is rarely shown
-_N_STARTS = 2  # of EM at random for each number of components, beside one that splits what was found; by hand
-_MOST_STEPS, _LEAST_GAIN = 100, 1e-4  # of EM: a gain per draw that is a twentieth of a unit of log likelihood in all
-_MOST_FITTED = 1_000  # points that a mixture is fitted to; by hand: enough to see a mode, shares come from all points
-_IN_VAIN = 2  # numbers of components without a better criterion, after which no more are tried
-_FLAT = 1e-10  # variance relative to the largest below which a direction is no direction
-# Density in the valley between two centres, relative to the lower of the two peaks, above which they are one mode. At
-# one half the valley is beyond what a fit to a few hundred draws of one cluster shows by chance; by hand.
+# Chosen by hand, unless a reason is given.
+_MOST_COMPONENTS = 8  # modes with less than an eighth of the mass are rarely shown
+_N_STARTS = 2  # random starts of EM for each number of components, besides one that splits the previous fit
+_MOST_STEPS, _LEAST_GAIN = 100, 1e-4  # of EM: the gain per draw, a twentieth of a unit of log likelihood in all
+_MOST_FITTED = 1_000  # points used in the fit: enough to see a mode, while shares use all points
+_PATIENCE = 2  # numbers of components without improvement after which no more are tried
+_FLAT = 1e-10  # relative variance below which a direction is degenerate
+# Density in the valley, relative to the lower of the two peaks, above which two components are one mode. A fit to a few
+# hundred draws of one cluster does not show a valley of one half by chance.
 _VALLEY = 0.5
-_RIDGE_STEPS = 33  # points on the way between two centres; results do not hang on them
-# The same of the points' own density on a line, which is smoothed by Silverman's (1986) rule: flat clusters of a few
-# hundred draws show valleys down to 0.7 by chance.
+_RIDGE_STEPS = 33  # points between two centres; results do not depend on them
+# The same for a kernel density estimate on a line (Silverman's rule, 1986): flat clusters of a few hundred draws show
+# valleys down to 0.7 by chance.
 _SEEN_VALLEY, _SILVERMAN = 0.6, 0.9
-_LEAST_SPLIT = 0.1  # share of the points that a component must have to be split for a start; by hand
+_LEAST_SPLIT = 0.1  # least share of a component that may be split for a start
 _PER_DRAW = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """A fitted mixture whose components are sorted into modes.
+    """A fitted Gaussian mixture whose ``c`` components are grouped into modes.
 
-    Parameters
-    ----------
-    centre : array of shape (k,)
-        Of all points.
-    axes : array of shape (k, r)
-        Directions in which the points, less the centre, have unit variance and no correlation.
-    log_shares : array of shape (c,)
-        Log weight of each component.
-    means : array of shape (c, r)
-        Along those directions.
-    roots : array of shape (c, r, r)
-        Inverse Cholesky factor of each component's covariance.
-    mode_of : int array of shape (c,)
-        Which mode each component belongs to.
+    ``axes`` ``(k, r)`` whiten points less their ``centre`` ``(k,)``; in these coordinates components have
+    ``log_shares`` ``(c,)``, ``means`` ``(c, r)`` and inverse Cholesky factors ``roots`` ``(c, r, r)``; ``mode_of``
+    ``(c,)`` is the mode of each.
     """
 
     centre: Array
@@ -65,28 +55,17 @@ class Modes:
         return int(self.mode_of.max()) + 1
 
     def memberships(self, points: Array) -> Array:
-        """Return the probability ``(n, modes)`` that each of ``(n, k)`` belongs to each mode."""
-        log_joint = _log_joint((points - self.centre) @ self.axes, self.log_shares, self.means, self.roots)
+        """Return the probability ``(n, modes)`` that each of points ``(n, k)`` belongs to each mode."""
+        log_joint = _compute_log_joint((points - self.centre) @ self.axes, self.log_shares, self.means, self.roots)
         share = np.exp(log_joint - log_sum_exp(log_joint, 1)[:, None])
         return share @ (self.mode_of[:, None] == np.arange(len(self)))
 
 
 def find_modes(points: Array, weights: Array, n_effective: float, rng: np.random.Generator) -> Modes:
-    """Return the modes of weighted points.
+    """Find the modes of points ``(n, k)`` in comparable units, with weights ``(n,)`` that sum to one.
 
-    Parameters
-    ----------
-    points : array of shape (n, k)
-        In comparable units.
-    weights : array of shape (n,)
-        They sum to one.
-    n_effective : float
-        How many independent draws the points are worth.
-    rng : Generator
-        For the starts.
+    ``n_effective`` is the number of independent draws that the points are worth; ``rng`` is for the starts.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(-3, 1, size=(700, 2)), rng.normal(3, 1, size=(300, 2))])
     >>> modes = find_modes(points, np.full(1000, 0.001), 1000, rng)
@@ -109,7 +88,7 @@ def find_modes(points: Array, weights: Array, n_effective: float, rng: np.random
     best = _fit_best(u, weights * n_effective, np.column_stack([u, offset[:, weights @ np.square(offset) > 0]]), rng)
     mode_of = _merge(best)
     while len(np.unique(mode_of)) > 1:
-        pair = _unseen(u, weights * n_effective, best.share @ (mode_of[:, None] == np.unique(mode_of)))
+        pair = _find_unseparated(u, weights * n_effective, best.share @ (mode_of[:, None] == np.unique(mode_of)))
         if pair is None:
             break
         kept, gone = np.unique(mode_of)[list(pair)]
@@ -129,46 +108,46 @@ class _Fit:
     share: Array
 
     def criterion(self, n: float, *, tied: bool) -> float:
-        """Return the Bayesian information criterion, to be made large."""
+        """Return the Bayesian information criterion, larger is better."""
         c, r = self.means.shape
         n_free = c - 1 + c * r + (1 if tied else c) * r * (r + 1) / 2
         return 2.0 * self.log_likelihood - n_free * math.log(n)
 
 
 def _fit_best(u: Array, counts: Array, lines: Array, rng: np.random.Generator) -> _Fit:
-    """Fit mixtures with one covariance for all components, or one each, of more and more components."""
+    """Fit mixtures of increasing size, with a common covariance or one each; return the best."""
     n = float(counts.sum())
-    best = _step(u, counts, np.ones((len(u), 1)), tied=True)
-    most, in_vain, last = best.criterion(n, tied=True), 0, best
+    best = _update(u, counts, np.ones((len(u), 1)), tied=True)
+    most, without_gain, last = best.criterion(n, tied=True), 0, best
     for c in range(2, _MOST_COMPONENTS + 1):
-        starts = [_split(last.share, counts, lines), *(_start(u, counts, c, rng) for _ in range(_N_STARTS))]
+        starts = [_split(last.share, counts, lines), *(_initialise(u, counts, c, rng) for _ in range(_N_STARTS))]
         better = False
         for tied in (False, True):
             fit = max((_fit(u, counts, start, tied=tied) for start in starts), key=lambda one: one.log_likelihood)
             last = fit
             if fit.criterion(n, tied=tied) > most:
                 best, most, better = fit, fit.criterion(n, tied=tied), True
-        in_vain = 0 if better else in_vain + 1
-        if in_vain == _IN_VAIN:
+        without_gain = 0 if better else without_gain + 1
+        if without_gain == _PATIENCE:
             break
     return best
 
 
 def _fit(u: Array, counts: Array, share: Array, *, tied: bool) -> _Fit:
-    """Go on from memberships ``(n, c)`` by expectation and maximisation in turn."""
-    fit = _step(u, counts, share, tied=tied)
+    """Run EM from memberships ``(n, c)``."""
+    fit = _update(u, counts, share, tied=tied)
     for _ in range(_MOST_STEPS):
-        before, fit = fit.log_likelihood, _step(u, counts, fit.share, tied=tied)
+        before, fit = fit.log_likelihood, _update(u, counts, fit.share, tied=tied)
         if fit.log_likelihood - before < _LEAST_GAIN * counts.sum():
             break
     return fit
 
 
-def _step(u: Array, counts: Array, share: Array, *, tied: bool) -> _Fit:
-    """Return the components of memberships ``(n, c)``.
+def _update(u: Array, counts: Array, share: Array, *, tied: bool) -> _Fit:
+    """Run one EM step from memberships ``(n, c)``.
 
-    Covariances are those of Fraley and Raftery's (2007) prior, so that none collapses onto a few heavy points: the
-    whole sample's, which is one here, over the number of components.
+    Covariances are regularised by the prior of Fraley and Raftery (2007), scaled by the number of components, so that
+    none collapses onto a few heavy points.
     """
     (n_components, r), each = (share.shape[1], u.shape[1]), (counts[:, None] * share)
     sizes = each.sum(axis=0)
@@ -185,13 +164,13 @@ def _step(u: Array, counts: Array, share: Array, *, tied: bool) -> _Fit:
     roots = np.linalg.inv(np.linalg.cholesky(covariance))
     with np.errstate(divide="ignore"):
         log_shares = np.log(sizes / sizes.sum())
-    log_joint = _log_joint(u, log_shares, means, roots)
+    log_joint = _compute_log_joint(u, log_shares, means, roots)
     total = log_sum_exp(log_joint, 1)
     return _Fit(log_shares, means, roots, float(counts @ total), np.exp(log_joint - total[:, None]))
 
 
-def _log_joint(u: Array, log_shares: Array, means: Array, roots: Array) -> Array:
-    """Log of each component's weight times its density ``(n, c)``."""
+def _compute_log_joint(u: Array, log_shares: Array, means: Array, roots: Array) -> Array:
+    """Return log weight plus log density of each component ``(n, c)``."""
     found = np.empty((len(u), len(means)))
     for c, (mean, root) in enumerate(zip(means, roots, strict=True)):
         e = (u - mean) @ root.T
@@ -199,8 +178,8 @@ def _log_joint(u: Array, log_shares: Array, means: Array, roots: Array) -> Array
     return found + log_shares
 
 
-def _start(u: Array, counts: Array, c: int, rng: np.random.Generator) -> Array:
-    """Return memberships ``(n, c)`` of the nearest of ``c`` points, drawn far from each other (k-means++)."""
+def _initialise(u: Array, counts: Array, c: int, rng: np.random.Generator) -> Array:
+    """Return memberships ``(n, c)`` of the nearest of ``c`` centres chosen by k-means++."""
     chosen = [int(rng.choice(len(u), p=counts / counts.sum()))]
     near = np.square(u - u[chosen[0]]).sum(axis=1)
     for _ in range(c - 1):
@@ -215,9 +194,9 @@ def _start(u: Array, counts: Array, c: int, rng: np.random.Generator) -> Array:
 
 
 def _split(share: Array, counts: Array, lines: Array) -> Array:
-    """Return memberships ``(n, c + 1)``: one component is cut in two along a line ``(n,)`` where it is least peaked.
+    """Split one component in two along the line ``(n,)`` of least kurtosis; return memberships ``(n, c + 1)``.
 
-    Two modes on a line have a smaller kurtosis than any one cluster; in many dimensions starts at random miss them.
+    Two modes on a line have smaller kurtosis than a single cluster; in many dimensions random starts miss them.
     """
     best, cut = math.inf, (0, np.zeros(len(share), dtype=bool))
     for c in range(share.shape[1]):
@@ -237,15 +216,17 @@ def _split(share: Array, counts: Array, lines: Array) -> Array:
                             np.where(above, share[:, c], 0.0)])  # fmt: skip
 
 
-def _unseen(u: Array, counts: Array, share: Array) -> tuple[int, int] | None:
-    """Return two modes between which the points show no valley, those with the least; none if all are seen apart."""
-    found = [(_seen_valley(u, counts, share[:, [i, j]]), (i, j)) for j in range(share.shape[1]) for i in range(j)]
+def _find_unseparated(u: Array, counts: Array, share: Array) -> tuple[int, int] | None:
+    """Return the two modes with the shallowest valley between their points, or None if all are separated."""
+    found = [
+        (_measure_seen_valley(u, counts, share[:, [i, j]]), (i, j)) for j in range(share.shape[1]) for i in range(j)
+    ]
     depth, pair = max(found)
     return pair if depth > _SEEN_VALLEY else None
 
 
-def _seen_valley(u: Array, counts: Array, share: Array) -> float:
-    """Least density of the points of two modes ``(n, 2)`` on the line that parts them, relative to the lower peak."""
+def _measure_seen_valley(u: Array, counts: Array, share: Array) -> float:
+    """Return the least density between two modes on their discriminant line, relative to the lower peak."""
     each = counts[:, None] * share
     sizes = each.sum(axis=0)
     means = each.T @ u / sizes[:, None]
@@ -255,36 +236,36 @@ def _seen_valley(u: Array, counts: Array, share: Array) -> float:
     spread = np.sqrt((each * np.square(line[:, None] - centres)).sum() / sizes.sum())
     width = _SILVERMAN * spread * sizes.min() ** -0.2
     at = np.linspace(centres[0], centres[1], _RIDGE_STEPS)
-    height = np.exp(-0.5 * np.square((at[:, None] - line) / width)) @ each.sum(axis=1)
-    return _depth(np.log(np.maximum(height, np.finfo(float).tiny)))
+    density = np.exp(-0.5 * np.square((at[:, None] - line) / width)) @ each.sum(axis=1)
+    return _measure_depth(np.log(np.maximum(density, np.finfo(float).tiny)))
 
 
 def _merge(fit: _Fit) -> Array:
-    """Return the mode ``(c,)`` of each component: those that no valley parts, directly or by way of others, are one."""
+    """Return the mode ``(c,)`` of each component, merging components linked without a valley."""
     n = len(fit.means)
     together = DisjointSet(range(n))
     for i in range(n):
         for j in range(i):
-            if _valley(fit, i, j) > _VALLEY:
+            if _measure_ridge_valley(fit, i, j) > _VALLEY:
                 together.merge(i, j)
     first = {c: min(together.subset(c)) for c in range(n)}
     order = sorted(set(first.values()))
     return np.array([order.index(first[c]) for c in range(n)])
 
 
-def _valley(fit: _Fit, i: int, j: int) -> float:
-    """Least density on the ridge between two components, relative to the lower of the peaks on either side of it."""
+def _measure_ridge_valley(fit: _Fit, i: int, j: int) -> float:
+    """Return the least density on the ridge between two components, relative to the lower of its peaks."""
     precisions = [fit.roots[c].T @ fit.roots[c] for c in (i, j)]
     ridge = []
     for part in np.linspace(0.0, 1.0, _RIDGE_STEPS):
         both = (1 - part) * precisions[0] + part * precisions[1]
         pull = (1 - part) * precisions[0] @ fit.means[i] + part * precisions[1] @ fit.means[j]
         ridge.append(np.linalg.solve(both, pull))
-    height = log_sum_exp(_log_joint(np.array(ridge), fit.log_shares, fit.means, fit.roots), axis=1)
-    return _depth(height)
+    log_density = log_sum_exp(_compute_log_joint(np.array(ridge), fit.log_shares, fit.means, fit.roots), axis=1)
+    return _measure_depth(log_density)
 
 
-def _depth(height: Array) -> float:
-    """Return the least density on a way, of which these are logs, relative to the lower of the peaks around it."""
-    left, right = np.maximum.accumulate(height), np.maximum.accumulate(height[::-1])[::-1]
-    return float(np.exp(min(float(np.min(height - np.minimum(left, right))), 0.0)))
+def _measure_depth(log_density: Array) -> float:
+    """Return the least density along a path of log densities, relative to the lower of the peaks around it."""
+    left, right = np.maximum.accumulate(log_density), np.maximum.accumulate(log_density[::-1])[::-1]
+    return float(np.exp(min(float(np.min(log_density - np.minimum(left, right))), 0.0)))

@@ -1,8 +1,8 @@
-"""Execution noise: what becomes of a recommendation that is carried out only approximately.
+"""Execution noise (the paper's D_r): perturbed copies of points, and the distribution of a point under Gaussian noise.
 
-The paper's D_r. The same offsets are used for every point that is compared (common random numbers), so that the
-difference between two points is not blurred by the noise itself. Noise moves only what can move, whole numbers in
-whole steps and categories not at all, and never leaves the space.
+All points that are compared share the same offsets (common random numbers), so that differences between them are not
+blurred by the noise. Noise moves only mutable features, integers in whole steps and categories not at all, and never
+leaves the space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,6 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
 __all__ = [
-    "ColumnNoise",
     "Evaluation",
     "Noise",
     "NoiseDistribution",
@@ -29,11 +28,14 @@ __all__ = [
     "require_noise",
 ]
 
-# --- execution noise -------------------------------------------------------------------------------------------------
+_MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
+# Smallest standard deviation, in units of the spacing of floats at the point: below, offsets are lost in rounding; at
+# it, a probability is off by less than 1e-6.
+_FINE = 1e6
+
+# --- perturbed copies ------------------------------------------------------------------------------------------------
 
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
-
-_MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
 
 
 def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Array:
@@ -46,24 +48,22 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
         drawn = np.asarray(noise(rng, n), dtype=float)
         if drawn.shape != (n, len(space)) or not np.isfinite(drawn).all():
             raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
-        return np.where(_movable(space), drawn[:, space.data_order], 0.0)
+        return np.where(_is_movable(space), drawn[:, space.data_order], 0.0)
     drawn = rng.standard_normal((n, len(space)))
-    drawn *= _deviations(noise, space) * space.scale
-    drawn[:, ~_movable(space)] = 0.0
+    drawn *= _parse_deviations(noise, space) * space.scale
+    drawn[:, ~_is_movable(space)] = 0.0
     return drawn
 
 
 def deviations(noise: Noise, space: Space) -> Array | None:
-    """Return the standard deviation of each feature's offsets ``(d,)``, in its own units; None for a function.
+    """Return the standard deviation of each feature's offsets ``(d,)`` in its own units; None for a function.
 
-    Examples
-    --------
     >>> deviations(0.1, Space.real(2, scale=[1.0, 20.0]))
     array([0.1, 2. ])
     """
     if callable(noise):
         return None
-    return np.where(_movable(space), _deviations(noise, space) * space.scale, 0.0)
+    return np.where(_is_movable(space), _parse_deviations(noise, space) * space.scale, 0.0)
 
 
 def evaluate_under_noise(
@@ -80,27 +80,28 @@ def evaluate_under_noise(
         if space.plain:
             moved = space.project(moved, posterior.prior.x0)
         else:
-            meant = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
-            moved = space.move_each(meant, moved, posterior.prior.x0)
+            intended = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
+            moved = space.move_each(intended, moved, posterior.prior.x0)
         parts.append(evaluate(moved))
     joined = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 
 
 def require_noise(noise: Noise | None, space: Space) -> None:
-    """Check a noise that is given in numbers against the space, before any model is asked."""
+    """Check numeric noise against the space, before any model is called."""
     if noise is not None and not callable(noise):
-        _deviations(noise, space)
+        _parse_deviations(noise, space)
 
 
-def _movable(space: Space) -> Array:
+def _is_movable(space: Space) -> Array:
     """Whether noise moves each feature ``(d,)``."""
     movable = [feature.mutable and not feature.unordered for feature in space.features]
     return np.logical_and(movable, ~space.is_computed)
 
 
-def _deviations(noise: Any, space: Space) -> Array:
-    order: Any = space.data_order  # of a list
+def _parse_deviations(noise: Any, space: Space) -> Array:
+    """Return standard deviations in units of scale, one or ``(d,)``, in the order of the space."""
+    order: Any = space.data_order  # for a list
     if isinstance(noise, Mapping):
         unknown = sorted(set(noise) - set(space.names))
         if unknown:
@@ -115,28 +116,14 @@ def _deviations(noise: Any, space: Space) -> Array:
     return sd if sd.ndim == 0 else sd[order]
 
 
-# --- the law of a point under Gaussian execution noise ---------------------------------------------------------------
-
-# Steps between neighbouring numbers at a point that a standard deviation is at least: below, offsets are lost in
-# rounding, and at it a probability is off by less than 1e-6.
-_FINE = 1e6
+# --- distribution under gaussian noise -------------------------------------------------------------------------------
 
 
 class ColumnNoise(NamedTuple):
-    """Where noise takes one feature.
+    """Distribution of one feature under noise: a normal with ``centre`` and ``sd``, clipped and rounded.
 
-    Parameters
-    ----------
-    feature : int
-        Its position.
-    centre, sd : float
-        Of the normal law, in the feature's own units.
-    low, high : float
-        The least and the largest value it comes to.
-    start : float, optional
-        Of a feature that moves in whole steps, a value from which these are counted.
-    digits : dtype, optional
-        Of a column that is kept with fewer digits than are computed with.
+    ``low`` and ``high`` are the extreme values. ``start`` is set if the feature moves in whole steps from there,
+    ``digits`` if the column is stored at lower precision.
     """
 
     feature: int
@@ -148,29 +135,27 @@ class ColumnNoise(NamedTuple):
     digits: np.dtype[Any] | None
 
     def upto(self, ends: Array) -> Array:
-        """Return the probabilities ``(n,)`` of values that are at most ``ends`` ``(n,)``, finite numbers.
+        """Return probabilities ``(n,)`` of values up to ``ends`` ``(n,)``, finite numbers.
 
-        Examples
-        --------
         >>> whole = ColumnNoise(0, 3.0, 1.0, 2.0, 9.0, 0.0, None)
         >>> whole.upto(np.array([1.5, 2.5, 3.5, 9.5])).round(4)
         array([0.    , 0.3085, 0.6915, 1.    ])
         """
-        before = ndtr((self._crossings(ends) - self.centre) / self.sd)
+        before = ndtr((self._find_crossings(ends) - self.centre) / self.sd)
         return np.where(ends < self.low, 0.0, np.where(ends >= self.high, 1.0, before))
 
     def beyond(self, low: float, high: float) -> float:
-        """Return at most what probability lies outside of two numbers."""
+        """Return an upper bound on the probability outside an interval."""
         below = 0.0 if self.low >= low else float(ndtr((low - self.centre) / self.sd))
         above = 0.0 if self.high <= high else float(ndtr((self.centre - high) / self.sd))
         return below + above
 
     def quantile(self, level: Array) -> Array:
-        """Return where the normal law has levels ``(n,)``, before it is cut and rounded."""
+        """Return quantiles of the normal at levels ``(n,)``, before clipping and rounding."""
         return np.asarray(self.centre + self.sd * ndtri(level))
 
-    def _crossings(self, ends: Array) -> Array:
-        """Return below what number of the normal law values are at most ``ends`` ``(n,)``."""
+    def _find_crossings(self, ends: Array) -> Array:
+        """Return the numbers of the normal below which values are at most ``ends`` ``(n,)``."""
         if self.start is not None:
             steps = np.floor(ends - self.start)
             steps += np.where(self.start + (steps + 1.0) <= ends, 1.0, np.where(self.start + steps > ends, -1.0, 0.0))
@@ -178,7 +163,7 @@ class ColumnNoise(NamedTuple):
         if self.digits is None:
             return ends
         with np.errstate(over="ignore"):
-            last = ends.astype(self.digits)  # the largest number of so few digits that is not beyond the end
+            last = ends.astype(self.digits)  # the largest number of this precision that is at most the end
             last = np.where(last > ends, np.nextafter(last, self.digits.type(-np.inf)), last)
             following = np.nextafter(last, self.digits.type(np.inf))
             return np.asarray((last.astype(float) + following.astype(float)) / 2.0)
@@ -186,19 +171,7 @@ class ColumnNoise(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NoiseDistribution:
-    """A point under noise.
-
-    Parameters
-    ----------
-    space : Space
-        The features.
-    x0 : array of shape (d,)
-        The row, for its limits.
-    base : array of shape (d,)
-        The point where nothing is moved, as the space lets it be.
-    columns : tuple of ColumnNoise
-        What moves, each by itself.
-    """
+    """A point under noise: ``columns`` vary independently, ``base`` ``(d,)`` is the point without noise."""
 
     space: Space
     x0: Array
@@ -206,21 +179,19 @@ class NoiseDistribution:
     columns: tuple[ColumnNoise, ...]
 
     def points(self, values: Array) -> Array:
-        """Return the rows ``(n, d)`` that normal numbers ``(n, m)`` of the columns come to, as the space lets them."""
+        """Return the admissible rows ``(n, d)`` for normal values ``(n, m)`` of the columns."""
         x = np.tile(self.base, (len(values), 1))
         x[:, [column.feature for column in self.columns]] = values
         return self.space.move_each(np.tile(self.base, (len(values), 1)), x, self.x0)
 
 
 def noise_distribution(noise: Noise, space: Space, x0: Array, x: Array) -> NoiseDistribution | None:
-    """Return the law of a point ``(d,)`` under noise; None where it is not known column by column.
+    """Return the distribution of a point ``(d,)`` under noise, or None if its columns are not independent normals.
 
-    That is so for a function, where a rule binds what noise moves, and where it is lost in rounding.
+    That is so for noise given as a function, for constraints on what moves, and for noise lost in rounding.
 
-    Examples
-    --------
-    >>> law = noise_distribution(0.1, Space.real(2, scale=[1.0, 20.0]), np.zeros(2), np.array([0.0, 5.0]))
-    >>> [(column.centre, column.sd) for column in law.columns]
+    >>> distribution = noise_distribution(0.1, Space.real(2, scale=[1.0, 20.0]), np.zeros(2), np.array([0.0, 5.0]))
+    >>> [(column.centre, column.sd) for column in distribution.columns]
     [(0.0, 0.1), (5.0, 2.0)]
     """
     sd = deviations(noise, space)
@@ -249,7 +220,7 @@ def noise_distribution(noise: Noise, space: Space, x0: Array, x: Array) -> Noise
     return NoiseDistribution(space, x0, base[0], columns)
 
 
-# --- how points and posteriors are judged ----------------------------------------------------------------------------
+# --- settings --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -263,11 +234,11 @@ class Evaluation:
         a mapping by name that leaves the others exact), or a function ``(rng, n) -> (n, d)`` that draws offsets in
         the features' own units.
     n_perturb : int
-        Perturbed copies for robustness.
+        Number of perturbed copies for robustness.
     neighbours : int
-        Training rows that plausibility looks at, q.
+        Number q of nearest training rows for plausibility.
     alpha : float
-        Share of draws beyond the tail figure.
+        Share of draws whose loss exceeds the tail figure.
 
     Examples
     --------

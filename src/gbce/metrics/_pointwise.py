@@ -1,4 +1,4 @@
-"""Figures for one point: robustness and plausibility (Rb and Plu of the paper), and whatever is added to their list.
+"""Figures of single points: robustness and plausibility (Rb and Plu of the paper), the frontier, survival of refits.
 
 Loss and distance (L_pt and D_pt) need no code of their own: the loss comes with every evaluated point, and the
 distance is Euclidean in units of each feature's scale.
@@ -23,7 +23,6 @@ __all__ = [
     "POINT_FIGURES",
     "Neighbours",
     "PointFigure",
-    "PointValues",
     "costs",
     "evaluate_figures",
     "frontier_table",
@@ -36,24 +35,17 @@ __all__ = [
     "unknown_figures",
 ]
 
-# --- figures for one point -------------------------------------------------------------------------------------------
+_FEWEST_PERTURBED = 10  # below this many copies robustness is not reported: its error would be up to 0.16
+_DIGITS = 12  # of a printed reliability: beyond them, sums of weights are rounding error
 
-_FEWEST_PERTURBED = 10  # copies below which robustness is not worth a number: the error of a share is up to 0.16
+# --- figures of one point --------------------------------------------------------------------------------------------
 
 
 class PointFigure(NamedTuple):
-    """A figure of single points, as tables, files and summaries show it beside loss, distance and verdict.
+    """A figure of single points, shown in tables, files and summaries beside loss, distance and verdict.
 
-    Parameters
-    ----------
-    name : str
-        Of its column.
-    meaning : str
-        What it is, in a few words, for the legend of a summary.
-    evaluate : function of a query, a posterior, points ``(k, d)`` and training rows
-        Returns values ``(k,)`` and their Monte Carlo errors ``(k,)``, or ``None`` instead of errors.
-    has_error : bool
-        Whether it has a Monte Carlo error, which stands in a column of its own.
+    ``evaluate(query, posterior, x, neighbours)`` takes points ``(k, d)`` and returns values ``(k,)`` and their Monte
+    Carlo errors ``(k,)``, or ``None``; ``has_error`` tells which. ``meaning`` is for the legend of a summary.
     """
 
     name: str
@@ -70,7 +62,7 @@ class PointValues(NamedTuple):
 
 
 def evaluate_figures(query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours") -> PointValues:
-    """Return every figure in :data:`POINT_FIGURES` of points ``(k, d)``; one that the budget does not allow is NaN."""
+    """Compute every figure of :data:`POINT_FIGURES` for points ``(k, d)``; NaN where the budget does not allow it."""
     found = PointValues({}, {})
     for figure in POINT_FIGURES:
         found.values[figure.name], error = figure.evaluate(query, posterior, x, neighbours)
@@ -79,10 +71,10 @@ def evaluate_figures(query: Query, posterior: GibbsPosterior, x: Array, neighbou
     return found
 
 
-def _robustness_within_budget(
+def _compute_robustness(
     query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours"
 ) -> tuple[Array, Array]:
-    """Return robustness and its error under as many copies as the budget allows, or NaN."""
+    """Compute robustness and its error under as many copies as the budget allows, or NaN."""
     evaluation, unknown = query.evaluation, np.full(len(x), np.nan)
     shifts = offsets(evaluation.noise, query.space, stream(query.seed, JUDGING, query.key), evaluation.n_perturb)
     shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
@@ -94,49 +86,34 @@ def _robustness_within_budget(
         return unknown, unknown
 
 
-def _plausibility(
+def _compute_plausibility(
     query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours"
 ) -> tuple[Array, Array | None]:
+    """Compute plausibility, which has no Monte Carlo error."""
     return neighbours.plausibility(x, query.evaluation.neighbours), None
 
 
-# One entry is all that a new figure takes: tables, files, batches and summaries go by this list.
+# A new figure needs one entry here: tables, files, batches and summaries read this list.
 POINT_FIGURES = (
-    PointFigure(
-        "robustness", "share that still succeeds under execution noise", _robustness_within_budget, has_error=True
-    ),
-    PointFigure("plausibility", "mean distance to the nearest training rows", _plausibility),
+    PointFigure("robustness", "share that still succeeds under execution noise", _compute_robustness, has_error=True),
+    PointFigure("plausibility", "mean distance to the nearest training rows", _compute_plausibility),
 )
 
 
 def unknown_figures() -> dict[str, float]:
-    """Return the figures of a point for which none was computed: NaN by name."""
+    """Return NaN for every figure, by name."""
     return {figure.name: float("nan") for figure in POINT_FIGURES}
 
 
 def unknown_errors() -> dict[str, float]:
-    """Return the errors of figures that were not computed: NaN by name."""
+    """Return NaN for the error of every figure that has one, by name."""
     return {figure.name: float("nan") for figure in POINT_FIGURES if figure.has_error}
 
 
 def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array) -> tuple[Array, Array]:
-    """Share of perturbed copies that reach the target under the first model, and its Monte Carlo error.
+    """Return the share of perturbed copies that reach the target under the first model, and its error.
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        With the models.
-    space : Space
-        Whose limits hold under noise, too.
-    x : array of shape (k, d)
-        Points.
-    shifts : array of shape (n, d)
-        Offsets, the same for every point.
-
-    Returns
-    -------
-    tuple of two arrays of shape (k,)
-        Rb and its standard error.
+    ``x`` ``(k, d)`` are points and ``shifts`` ``(n, d)`` offsets, the same for every point; both results are ``(k,)``.
     """
     reached = evaluate_under_noise(posterior, space, x, shifts, first_only=True).reached[:, :, 0]
     return share_and_error(reached.mean(axis=1), len(shifts))
@@ -144,7 +121,7 @@ def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Training rows in units of each feature's scale, ready to be searched."""
+    """Training rows in units of each feature's scale, indexed for nearest-neighbour search."""
 
     rows: Places
     space: Space
@@ -155,19 +132,17 @@ class Neighbours:
         return cls(space.embed(x), space)
 
     def plausibility(self, x: Array, q: int) -> Array:
-        """Mean distance ``(k,)`` of each point ``(k, d)`` to its ``q`` nearest training rows; smaller is better."""
+        """Return the mean distance ``(k,)`` of points ``(k, d)`` to their ``q`` nearest training rows."""
         return self.rows.nearest_distances(self.space.embed(x), min(q, len(self.rows))).mean(axis=1)
 
 
-# --- the cost-reliability frontier -----------------------------------------------------------------------------------
-
-_DIGITS = 12  # of a printed reliability: as many as rounding leaves to a sum of weights
+# --- cost-reliability frontier ---------------------------------------------------------------------------------------
 
 
 def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
-    """Return the cost ``(n,)`` of points ``(n, d)``: their distance to the row in units of each feature's scale.
+    """Return the cost ``(n,)`` of points ``(n, d)``: their distance from the row in units of each feature's scale.
 
-    A sum of changes leaves out computed columns, which follow from the others: nobody has to change them.
+    The sum of changes (``"l1"``) leaves out computed columns, which follow from the others.
     """
     if distance == "l2":
         return space.distance(x, x0)
@@ -177,9 +152,9 @@ def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
 
 
 def pareto_front(reliability: Array, cost: Array) -> Array:
-    """Return positions of the points that no cheaper or equally cheap point matches, from the cheapest on.
+    """Return positions of the Pareto-optimal points, from the cheapest on: no cheaper point is as reliable.
 
-    Reliability rises along them, and so does cost. A point that never succeeds is none of them.
+    A point that never succeeds is not among them.
     """
     order = np.lexsort((-reliability, cost))
     so_far = np.maximum.accumulate(np.append(0.0, reliability[order]))[:-1]
@@ -189,8 +164,8 @@ def pareto_front(reliability: Array, cost: Array) -> Array:
 def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
     """Return positions of points that may be on the front, where reliability is a share of ``n`` noisy trials.
 
-    A point is kept if it lies at most one standard error below the best of the cheaper ones; of more than ``most``
-    points, the most promising.
+    A point is kept if it is at most one standard error below the best of the cheaper ones; if more than ``most`` are,
+    the most promising.
     """
     order = np.lexsort((-reliability, cost))
     share = reliability[order]
@@ -199,15 +174,15 @@ def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
     excess = share + error - so_far
     kept = np.flatnonzero((excess > WEIGHT_ROUNDING) & (share > 0))
     if len(kept) > most:
-        # in units of its error, those better than all cheaper ones first: points of middling reliability have the
-        # largest errors, and would crowd out the reliable ones
+        # ranked in units of the error: points of medium reliability have the largest errors, and would otherwise
+        # crowd out the reliable ones
         promise = excess[kept] / (error[kept] + 1.0 / n)
         kept = np.sort(kept[np.argsort(-promise, kind="stable")[:most]])
     return order[kept]
 
 
 def positions_at_levels(reliability: Array, levels: Sequence[float] | None) -> Array:
-    """Return positions along a front of rising reliability: the first that attains each level; all without levels."""
+    """Return positions along a front: the first that attains each level, or all without levels."""
     if levels is None:
         return np.arange(len(reliability))
     wanted = np.atleast_1d(np.asarray(levels, dtype=float))
@@ -218,7 +193,7 @@ def positions_at_levels(reliability: Array, levels: Sequence[float] | None) -> A
 
 
 def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[str, Array]) -> pd.DataFrame:
-    """Return a front as a table: figures such as ``distance`` by reliability, then the rows in the user's columns."""
+    """Return a front as a table indexed by reliability: figures such as ``distance``, then the user's columns."""
     rows = space.frame(x)
     taken = {str(name) for name in rows.columns}
     named = {name + "_" * (name in taken): values for name, values in figures.items()}
@@ -226,44 +201,30 @@ def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[
     return pd.concat([pd.DataFrame(named, index=index), rows.set_axis(index)], axis=1)
 
 
-# --- model change ----------------------------------------------------------------------------------------------------
+# --- survival under other models -------------------------------------------------------------------------------------
 
 
 def survival_table(
     labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array, which: Array | None = None
 ) -> pd.DataFrame:
-    """Return how decisions and a posterior fare under further models, one line each, the posterior last.
+    """Return how decisions and the posterior fare under ``K`` further models, one row each, the posterior last.
 
-    Parameters
-    ----------
-    labels : tuple of str
-        Of the decisions.
-    decided : bool array of shape (r, K)
-        Whether each decision reaches the target under each of the models.
-    draws : Draws
-        The posterior.
-    drawn : bool array of shape (u, K)
-        The same for its distinct draws, ``draws.distinct``, or for some of them.
-    weights : array of shape (K,)
-        Of the models.
-    which : int array of shape (u,), optional
-        Which of the distinct draws, picked at random; all when left out.
+    ``decided`` ``(r, K)`` tells whether decisions reach the target under each model, ``drawn`` ``(u, K)`` the same for
+    the distinct draws, or for a random selection ``which`` ``(u,)`` of them; ``weights`` ``(K,)`` are those of the
+    models.
 
-    Returns
-    -------
-    DataFrame
-        ``survival``: the share of models under which the target is reached, of the posterior the mean over models
-        of its success probability. ``low`` and ``high``: Wilson's 95% interval, for which the models count as a
-        sample of what a refit may give, of effective size ``1 / sum(weights**2)``. ``all``: the probability to
-        succeed under all of them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
+    Columns are ``survival``, the share of models under which the target is reached (for the posterior, the mean over
+    models of its success probability); ``low`` and ``high``, Wilson's 95% interval, for which the models count as a
+    sample of possible refits of effective size ``1 / sum(weights**2)``; ``all``, the probability of success under all
+    of them; and ``se``, the Monte Carlo error of ``survival``, zero for a decision.
     """
     weight, counts = draws.distinct[1], weights > 0
     spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
     if which is not None and len(which) < len(weight):
         weight = weight[which] / weight[which].sum()
-        spread += float(np.square(weight).sum())  # from picking only some of them
+        spread += float(np.square(weight).sum())  # from using only some of them
     share, under_all = drawn @ weights, np.asarray(drawn[:, counts].all(axis=1))
-    mean = _mean(weight, share)
+    mean = _average(weight, share)
     size = 1.0 / spread
     values = np.append(decided @ weights, mean)
     low, high = wilson(values, 1.0 / float(np.square(weights).sum()))
@@ -271,12 +232,12 @@ def survival_table(
         "survival": values,
         "low": low,
         "high": high,
-        "all": np.append(decided[:, counts].all(axis=1).astype(float), _mean(weight, under_all)),
-        "se": np.append(np.zeros(len(decided)), np.sqrt(_mean(weight, np.square(share - mean)) / size)),
+        "all": np.append(decided[:, counts].all(axis=1).astype(float), _average(weight, under_all)),
+        "se": np.append(np.zeros(len(decided)), np.sqrt(_average(weight, np.square(share - mean)) / size)),
     }
     return pd.DataFrame(table, index=pd.Index([*labels, "posterior"], name="rule", dtype=object))
 
 
-def _mean(weight: Array, values: Array) -> float:
-    """Weighted mean, NaN of nothing."""
+def _average(weight: Array, values: Array) -> float:
+    """Return the weighted mean, NaN if there are no values."""
     return float(weight @ values) if len(values) else float("nan")

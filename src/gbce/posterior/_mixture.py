@@ -1,4 +1,4 @@
-"""How one or several models' losses become one potential: the entropic family, weights and temperature."""
+"""Combine the losses of one or several models into one potential: the entropic family, weights and temperature."""
 
 import math
 from dataclasses import dataclass
@@ -11,29 +11,29 @@ from gbce._numerics import HUGE
 from gbce._validation import is_number
 from gbce.base import Array
 
-__all__ = ["NAMED", "Combine", "Entropic", "Mixture", "as_weights", "entropic", "require_combine", "weights_from_risk"]
+__all__ = ["Combine", "Entropic", "Mixture", "as_weights", "entropic", "weights_from_risk"]
 
 
 NAMED = ("any", "all", "average")
-_NEAR_MEAN = 0.5  # t times a loss's distance from the mean: below it, differences from the mean keep more digits
+_NEAR_MEAN = 0.5  # |t (loss - mean)| below which differences from the mean keep more digits
 
 
 @dataclass(frozen=True)
 class Entropic:
-    """Combine several models' losses by one number, between the best model's and the worst one's.
+    """Combine the losses of several models into one, between the best and the worst.
 
-    The one loss that stands for all is ``-log(sum_k w_k exp(-t loss_k)) / t``, and the potential is eta times it.
+    The combined loss is ``-log(sum_k w_k exp(-t loss_k)) / t``, and the potential is eta times it.
     ``t = eta`` is ``combine="any"``, the paper's mixture; ``t = 0`` is ``"average"``; ``t = -inf`` is ``"all"``, the
     worst model; ``t = inf`` is the best one. The smaller ``t``, the more models have to be satisfied.
 
     Parameters
     ----------
     t : float
-        Any number, or plus or minus infinity. In units of one over the loss, as eta is.
+        Any number, or plus or minus infinity; in units of one over the loss, like eta.
 
     Notes
     -----
-    ``t`` stays where it is when eta changes. ``"any"`` goes with eta: at another eta it is another member.
+    ``t`` does not change with eta. ``"any"`` does: at another eta it is another member of the family.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Entropic:
             )
 
     def loss(self, loss: Array, weights: Array) -> Array:
-        """Return the one loss ``(n,)`` that stands for losses ``(n, K)`` of models with weights ``(K,)``."""
+        """Return the combined loss ``(n,)`` of losses ``(n, K)`` of models with weights ``(K,)``."""
         return entropic(loss, weights, float(self.t))
 
 
@@ -63,15 +63,15 @@ Combine = Literal["any", "all", "average"] | Entropic
 
 
 def require_combine(combine: Any) -> None:
-    """Require a known way of combining, or say which there are."""
+    """Refuse an unknown way of combining models."""
     if not isinstance(combine, Entropic) and not (isinstance(combine, str) and combine in NAMED):
         raise ValueError(f"combine must be one of {NAMED} or gbce.Entropic(t), not {combine!r}")
 
 
 def entropic(loss: Array, weights: Array, t: float) -> Array:
-    """Return ``-log(sum_k w_k exp(-t loss_k)) / t`` ``(n,)`` of losses ``(n, K)``, limits in ``t`` included.
+    """Return ``-log(sum_k w_k exp(-t loss_k)) / t`` ``(n,)`` of losses ``(n, K)``, including limits in ``t``.
 
-    A model of weight zero has no say, even where its loss is infinite.
+    Models of weight zero are ignored, even if their loss is infinite.
     """
     counted = weights > 0
     if np.count_nonzero(counted) == 1:
@@ -83,7 +83,7 @@ def entropic(loss: Array, weights: Array, t: float) -> Array:
         return np.asarray(loss.max(axis=1))
     if t == 0:
         return np.asarray(loss @ weights)
-    # measured from the loss that counts most, exponents are zero or less: none overflows
+    # relative to the dominant loss, exponents are at most zero, so none overflows
     leading = loss.min(axis=1) if t > 0 else loss.max(axis=1)
     finite = np.isfinite(leading)
     start = np.where(finite, leading, 0.0)[:, None]
@@ -91,14 +91,14 @@ def entropic(loss: Array, weights: Array, t: float) -> Array:
     with np.errstate(over="ignore"):
         exponents = -t * (loss - start)
         value[finite] -= logsumexp(exponents[finite] + np.log(weights), axis=1) / t
-    # near t = 0 the logarithm of almost one is divided by almost zero: there it is taken from the mean
+    # near t = 0 this divides the log of almost one by almost zero: expand around the mean instead
     mean = np.where(np.isfinite(loss).all(axis=1), np.where(np.isfinite(loss), loss, 0.0) @ weights, np.inf)
     near = np.flatnonzero(np.isfinite(mean))
     with np.errstate(over="ignore"):
-        gaps = -t * (loss[near] - mean[near, None])
-    small = np.abs(gaps).max(axis=1, initial=0.0) < _NEAR_MEAN
-    near, gaps = near[small], gaps[small]
-    value[near] = mean[near] - np.log1p(np.expm1(gaps) @ weights) / t
+        exponents_from_mean = -t * (loss[near] - mean[near, None])
+    small = np.abs(exponents_from_mean).max(axis=1, initial=0.0) < _NEAR_MEAN
+    near, exponents_from_mean = near[small], exponents_from_mean[small]
+    value[near] = mean[near] - np.log1p(np.expm1(exponents_from_mean) @ weights) / t
     return value
 
 
@@ -114,7 +114,7 @@ class Mixture:
         One weight per model; they sum to one.
     combine : {"any", "all", "average"} or Entropic
         ``any`` is the paper's mixture (at least one model is satisfied), ``all`` its worst case, ``average`` the
-        weighted mean loss; :class:`gbce.Entropic` is the family they belong to.
+        weighted mean loss; all three belong to the family :class:`gbce.Entropic`.
 
     Examples
     --------
@@ -135,37 +135,37 @@ class Mixture:
 
     @property
     def t(self) -> float:
-        """Which member of the entropic family the combination is, at this eta."""
+        """The parameter of the entropic family that the combination has at this eta."""
         if isinstance(self.combine, Entropic):
             return float(self.combine.t)
         return {"any": float(self.eta), "average": 0.0, "all": -np.inf}[self.combine]
 
     def potential(self, loss: Array) -> Array:
-        """Return the potential ``(n,)`` of losses ``(n, K)``: what the posterior weighs points down by."""
+        """Return the potential ``(n,)`` of losses ``(n, K)``, the negative log likelihood of the Gibbs posterior."""
         if self.eta == 0:
-            return np.zeros(len(loss))  # also where a loss is infinite: the prior knows no loss
+            return np.zeros(len(loss))  # even if a loss is infinite: the prior ignores losses
         # Eq. model-mixture is the member t = eta: -log sum_k w_k exp(-eta loss_k)
-        with np.errstate(over="ignore"):  # beyond any number it is infinite: the point has no weight
+        with np.errstate(over="ignore"):  # an infinite potential means no weight
             return self.eta * self.effective_loss(loss)
 
     def objective(self, loss: Array, cost: Array) -> Array:
-        """Return minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
+        """Return the negative log density up to a constant, ``potential + d(row, x)`` (Eq. 1 and Eq. map)."""
         return self.potential(loss) + cost
 
     def effective_loss(self, loss: Array) -> Array:
-        """Return potential over eta ``(n,)``: the one loss that stands for all models (Section 4 of the paper)."""
+        """Return the potential over eta ``(n,)``: the combined loss of all models (Section 4 of the paper)."""
         return entropic(loss, self.weights, self.t)
 
 
 def weights_from_risk(risk: Any, gamma: float) -> Array:
-    """Weigh models by their risk: ``w_k`` proportional to ``exp(-gamma * R_k)`` (Section 2.4 of the paper).
+    """Weight models by their risk: ``w_k`` proportional to ``exp(-gamma * R_k)`` (Section 2.4 of the paper).
 
     Parameters
     ----------
     risk : array of shape (K,)
         Cross-validated loss R_k of each model.
     gamma : float
-        How sharply to prefer the better ones; zero gives equal weights.
+        How strongly to prefer models of low risk; zero gives equal weights.
 
     Returns
     -------
@@ -182,13 +182,13 @@ def weights_from_risk(risk: Any, gamma: float) -> Array:
         raise ValueError(f"risk must be one finite number per model, not {risk!r}")
     if not (np.isfinite(gamma) and gamma >= 0):
         raise ValueError(f"gamma must be zero or a positive number, not {gamma!r}")
-    with np.errstate(over="ignore"):  # a model that is worse beyond any number has no weight
+    with np.errstate(over="ignore"):  # an infinitely worse model has no weight
         weights = np.exp(-gamma * np.minimum(risk - risk.min(), np.finfo(float).max))
     return weights / weights.sum()
 
 
 def as_weights(weights: Any, n_models: int) -> Array:
-    """Check the weights of ``n_models`` models, equal if ``None``, and make them sum to one."""
+    """Return checked and normalised weights of ``n_models`` models, equal if ``None``."""
     if weights is None:
         return np.full(n_models, 1.0 / n_models)
     try:

@@ -1,4 +1,4 @@
-"""The dispatcher: a model of any framework as a predictor; estimators with ``predict`` and functions are read here."""
+"""Build predictors from models of any framework, and check learners with their training data before they are fitted."""
 
 import warnings
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import pandas as pd
 from gbce.base import Array, Outputs
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
 from gbce.predictors._fast import Shortcut
-from gbce.predictors._forests import OwnWay
+from gbce.predictors._forests import OwnMethod
 from gbce.predictors._frameworks import from_catboost, from_lightgbm, from_onnx, from_torch, from_xgboost
 from gbce.predictors._predictor import (
     MAX_BATCH,
@@ -36,11 +36,10 @@ __all__ = [
     "rows_of",
 ]
 
-# --- the dispatcher --------------------------------------------------------------------------------------------------
-
-# Of one batch, by hand: memory is bounded, and the cost of a call is small against that of its rows.
+# Size of one batch, by hand: memory is bounded, and the cost of a call is small against that of its rows.
 _MAX_CELLS = 20_000_000  # numbers: 160 MB of floats
 _MIN_BATCH = 1_000  # rows, however many columns there are
+_SEEDS = 2**32  # number of seeds that scikit-learn accepts: numpy's RandomState has no others
 _FRAMEWORKS: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...] = (
     ("xgboost", "Booster", from_xgboost),
     ("lightgbm", "Booster", from_lightgbm),
@@ -49,9 +48,11 @@ _FRAMEWORKS: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...]
     ("onnxruntime", "InferenceSession", from_onnx),
 )
 
+# --- fitted models as predictors -------------------------------------------------------------------------------------
+
 
 def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_rows: int | None = None) -> Predictor:
-    """Wrap a fitted model of any make.
+    """Wrap a fitted model of any framework.
 
     Parameters
     ----------
@@ -59,15 +60,15 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
         A scikit-learn, LightGBM, XGBoost, CatBoost or FLAML estimator or a scikit-learn pipeline, fitted; a booster of
         LightGBM or XGBoost; a ``torch.nn.Module``; an ``onnxruntime.InferenceSession``; a :class:`gbce.Remote`; one of
         these or a function in :func:`gbce.classifier`; or any function of rows (a frame if the data were a frame, an
-        array otherwise) that returns ``(n,)`` or ``(n, c)``. No framework is imported to find out. A classifier with
-        a ``decision_function`` but no probabilities is read by a logistic function or softmax of its scores: shares
-        that rise with the score, not calibrated probabilities.
+        array otherwise) that returns ``(n,)`` or ``(n, c)``. No framework is imported to find out. The scores of a
+        classifier with a ``decision_function`` but no probabilities are mapped by a logistic function or softmax: the
+        shares increase with the score but are not calibrated probabilities.
     space : Space
-        How rows look.
+        Encodes and decodes rows.
     name : str, optional
         For messages; the class or function name by default.
     batch_rows : int, optional
-        Largest number of rows in one call; bounded by memory when left out.
+        Largest number of rows in one call; by default, what fits a bound on memory.
 
     Examples
     --------
@@ -84,15 +85,15 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
 
 def _wrap(model: Any, space: Space, name: str | None) -> Predictor:
     if isinstance(model, Classifier):
-        inside = model.model
-        if made_by(inside, "onnxruntime", "InferenceSession"):
-            return name_classes(from_onnx(inside, space, name or type(inside).__name__, model.classes), model)
-        return name_classes(_wrap(inside, space, name), model)
+        inner = model.model
+        if made_by(inner, "onnxruntime", "InferenceSession"):
+            return name_classes(from_onnx(inner, space, name or type(inner).__name__, model.classes), model)
+        return name_classes(_wrap(inner, space, name), model)
     if isinstance(model, Remote):
         return from_remote(model, space, name)
-    for package, kind, make in _FRAMEWORKS:
+    for package, kind, wrap in _FRAMEWORKS:
         if made_by(model, package, kind):
-            return make(model, space, name or type(model).__name__)
+            return wrap(model, space, name or type(model).__name__)
     if hasattr(model, "predict"):
         return _from_estimator(model, space, name or type(model).__name__)
     if callable(model):
@@ -102,18 +103,18 @@ def _wrap(model: Any, space: Space, name: str | None) -> Predictor:
     raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}")
 
 
-def as_classifier(predictor: Predictor, said: Outputs) -> Predictor:
-    """Read a bare function as a classifier with labels 0, 1, ...: columns are classes, one column is p(1)."""
-    values = said.values
+def as_classifier(predictor: Predictor, outputs: Outputs) -> Predictor:
+    """Treat a bare function as a classifier with labels 0, 1, ...: columns are classes, one column is p(1)."""
+    values = outputs.values
     return replace(predictor, classes=(0, 1) if values.ndim == 1 else tuple(range(values.shape[1])))
 
 
-def follow_predict(predictor: Predictor, said: Outputs) -> Predictor:
-    """See whether the most probable class is what ``predict`` gave for some rows, and remember if it is not.
+def follow_predict(predictor: Predictor, outputs: Outputs) -> Predictor:
+    """Mark a predictor whose ``predict`` differs from the most probable class at some evaluated row.
 
-    A classifier with a tuned threshold, or an SVM with fitted probabilities, decides otherwise.
+    Examples are classifiers with a tuned threshold and SVMs with fitted probabilities.
     """
-    differs = said.decided != said.values.argmax(axis=1)
+    differs = outputs.decided != outputs.values.argmax(axis=1)
     return replace(predictor, decide_always=predictor.decide_always or bool(np.any(differs)))
 
 
@@ -122,20 +123,22 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     as_input = input_maker(model, space, name)
     shortcut = Shortcut(model, space, as_input)
     if not _classifies(model):
-        return Predictor(name, shortcut.asking("predict"), own_ask=OwnWay(model, "predict", as_input))
+        return Predictor(name, shortcut.asking("predict"), own_ask=OwnMethod(model, "predict", as_input))
     if isinstance(model.classes_, list):
-        raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
+        raise TypeError(
+            f"{name} predicts several outcomes at once: explain one of its estimators_, or a function of rows"
+        )
     if len(model.classes_) < 2:
-        raise ValueError(f"{name} knows a single class, {model.classes_[0]!r}: there is nothing to decide otherwise")
+        raise ValueError(f"{name} has a single class, {model.classes_[0]!r}: no other decision is possible")
     by_score = not hasattr(model, "predict_proba")
     if by_score and not hasattr(model, "decision_function"):
         raise TypeError(
             f"{name} is a classifier with neither predict_proba nor decision_function, and the loss of a class is -log "
-            "of its probability: fit it with probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+            "of its probability: fit it with probabilities or wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
 
     def own(method: str) -> Callable[[Array], Any]:
-        return OwnWay(model, method, as_input)
+        return OwnMethod(model, method, as_input)
 
     return Predictor(
         name,
@@ -151,7 +154,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
 def _classifies(model: Any) -> bool:
     from sklearn.base import BaseEstimator, is_classifier
 
-    if made_by(model, "flaml"):  # a BaseEstimator that does not say what kind it is
+    if made_by(model, "flaml"):  # a BaseEstimator without the tag of a classifier
         return getattr(model, "classes_", None) is not None
     if isinstance(model, BaseEstimator):
         return bool(is_classifier(model))
@@ -160,7 +163,7 @@ def _classifies(model: Any) -> bool:
 
 
 def _has_threshold(model: Any) -> bool:
-    """Whether ``predict`` is known to cut at a threshold of its own, whatever the data show."""
+    """Whether ``predict`` is known to use a threshold of its own, whatever it returns for the data."""
     from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
     from sklearn.pipeline import Pipeline
 
@@ -184,7 +187,7 @@ def _require_fitted(model: Any, name: str) -> None:
 
 
 def input_maker(model: Any, space: Space, name: str) -> Rows:
-    """Rows as the estimator saw them in ``fit``: a frame in its own column order, or an array."""
+    """Return a function from encoded rows to what the estimator saw in ``fit``: a frame in its order, or an array."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None:
         count = getattr(model, "n_features_in_", space.n_columns)
@@ -197,25 +200,23 @@ def input_maker(model: Any, space: Space, name: str) -> Rows:
             return space.decode
         return as_numbers(space, name)
     if made_by(model, "flaml") and space.columns is not None and set(map(str, wanted)) <= set(map(str, space.columns)):
-        return space.decode  # it picks its columns by name, and may have dropped some that are constant
-    # LightGBM reads categories off frames of pandas only
+        return space.decode  # it selects its columns by name, and may have dropped constant ones
+    # LightGBM reads categories from pandas frames only
     return in_order(wanted, space, name, own=not made_by(model, "lightgbm"))
 
 
-# --- learners before they are models ---------------------------------------------------------------------------------
-
-_SEEDS = 2**32  # that scikit-learn takes: numpy's RandomState has no others
+# --- learners and training data --------------------------------------------------------------------------------------
 
 
 def classifies(learner: Any) -> bool:
-    """Whether a learner predicts classes, by scikit-learn's tags or by its methods."""
+    """Whether a learner predicts classes, according to scikit-learn's tags or to its methods."""
     from sklearn.base import BaseEstimator, is_classifier
 
     return bool(is_classifier(learner)) if isinstance(learner, BaseEstimator) else hasattr(learner, "predict_proba")
 
 
 def check_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return rows as given (lists as an array) and outcomes ``(n,)``, or say what is wrong with them."""
+    """Return rows as given (lists as an array) and outcomes ``(n,)`` after checks."""
     X, y = unmasked(X), unmasked(y)
     X = X if hasattr(X, "shape") else np.asarray(X)
     if len(X.shape) != 2 or X.shape[0] < 2:
@@ -227,10 +228,10 @@ def check_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
         )
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} outcomes, but X has {X.shape[0]} rows")
-    gaps = np.asarray(pd.isna(y))
-    if gaps.any():
+    missing = np.asarray(pd.isna(y))
+    if missing.any():
         raise ValueError(
-            f"y is missing in {int(gaps.sum())} of {len(y)} rows, first in row {int(gaps.argmax())}: drop them"
+            f"y is missing in {int(missing.sum())} of {len(y)} rows, first in row {int(missing.argmax())}: drop them"
         )
     name = type(learner).__name__
     if classifies(learner):
@@ -246,7 +247,7 @@ def check_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
         except (TypeError, ValueError):
             raise TypeError(f"{name} is a regressor, but y holds {y.tolist()[0]!r}: use a classifier") from None
         if not np.isfinite(y).all():
-            raise ValueError(f"y is infinite in row {int((~np.isfinite(y)).argmax())}: drop it or fill it in")
+            raise ValueError(f"y is infinite in row {int((~np.isfinite(y)).argmax())}: drop or replace it")
     return X, y
 
 
@@ -256,16 +257,18 @@ def rows_of(X: Any, index: Array) -> Any:
 
 
 def folds_of(y: Array, classes: bool, cv: int, seed: int) -> list[tuple[Array, Array]]:
-    """Return training and held-out rows of each fold."""
+    """Return the training rows and the held-out rows of each fold."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool) or not 2 <= cv <= len(y):
-        raise ValueError(f"cv must be a whole number of folds between 2 and the number of rows, {len(y)}, not {cv!r}")
+        raise ValueError(
+            f"cv must be an integer number of folds between 2 and the number of rows, {len(y)}, not {cv!r}"
+        )
     if classes:
         rarest, count = min(zip(*np.unique(y, return_counts=True), strict=True), key=lambda pair: pair[1])
         if count < cv:
             raise ValueError(
-                f"class {rarest!r} has {count} rows, fewer than cv={cv} folds: take fewer folds or drop it"
+                f"class {rarest!r} has {count} rows, fewer than cv={cv} folds: use fewer folds or drop the class"
             )
     kind = StratifiedKFold if classes else KFold
     return list(kind(cv, shuffle=True, random_state=seed % _SEEDS).split(np.zeros(len(y)), y))

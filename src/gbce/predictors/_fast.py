@@ -1,7 +1,7 @@
-"""Estimators and pipelines asked without frames, where that was seen to give their own answers to the last bit.
+"""Fast predictions of estimators and pipelines without data frames, where they equal the model's own to the last bit.
 
-A call of a pipeline takes ten milliseconds and more, however few the rows: a frame, its checks, a copy for each block.
-What its steps do to a column is worked out once, and the last step is asked in the quickest right way.
+A call of a pipeline takes ten milliseconds or more, however few the rows: a frame, its checks, a copy for each block.
+Here the preprocessing is compiled once, and the last step gets its matrix by the fastest call that skips checks.
 """
 
 import copy
@@ -14,58 +14,48 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.predictors._columns import column_names
-from gbce.predictors._forests import FEW_LIGHTGBM_ROWS, METHODS, asking, forest_jobs, hist_stack, matrix_walker
+from gbce.predictors._forests import FEW_ROWS, METHODS, asking, forest_jobs, hist_walker, matrix_walker
 from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
 from gbce.space import Space
 
-__all__ = ["FastPredict", "Shortcut", "as_lightgbm_matrix", "fast_predict", "is_stock"]
-
-# --- the quickest right way to ask a model about rows of a matrix ----------------------------------------------------
+__all__ = ["Shortcut"]
 
 FastPredict = Callable[[Array], Any]
 _LIBRARIES = ("sklearn.", "lightgbm.sklearn", "xgboost.sklearn")
+_PROBES = (1, 7, 100, 150)  # sizes of batches of random rows on which both calls must agree to the last bit; by hand
+_FIRST_ROWS = 200  # of the first call, mostly rows of the data, on which they must agree as well; by hand
+
+# --- fast calls of the last step -------------------------------------------------------------------------------------
 
 
 def is_stock(model: Any, method: str) -> bool:
-    """Whether a model is of a library's own class, with that class's own method."""
+    """Whether a model is of an unmodified class of a known library."""
     return type(model).__module__.startswith(_LIBRARIES) and method not in vars(model)
 
 
 def fast_predict(core: Any, method: str, prepared: CompiledPreprocessing, steps: int) -> FastPredict | None:
-    """Return how to ask the last step about a matrix ``(n, C)``, or None if no way is shorter.
-
-    Parameters
-    ----------
-    core : estimator
-        The last step.
-    method : str
-        Of the estimator, such as ``predict``.
-    prepared : Prepared
-        What gives the matrix.
-    steps : int
-        How many steps come before.
-    """
+    """Return a fast ``method`` of the last step (after ``steps`` others) for a matrix ``(n, C)``; None without one."""
     if not is_stock(core, method):
         return None
     name, module = type(core).__name__, type(core).__module__
     if module == "lightgbm.sklearn":
-        return _lightgbm(core, method) if name in ("LGBMClassifier", "LGBMRegressor") else None
+        return _fast_lightgbm(core, method) if name in ("LGBMClassifier", "LGBMRegressor") else None
     if module == "xgboost.sklearn":
-        return None if prepared.sparse else _xgboost(core, method)
-    way = _linear(core, method, prepared.sparse)
-    if way is None and not steps and prepared.plain:  # rows of an array are what trees are asked about as it is
+        return None if prepared.sparse else _fast_xgboost(core, method)
+    fast = _fast_linear(core, method, prepared.sparse)
+    if fast is None and not steps and prepared.plain:  # trees already get the rows of an array as they are
         return None
-    way = way or matrix_walker(core, method) or _hist(core, method)
-    if way is None and steps and prepared.plain and forest_jobs(core) is None:
+    fast = fast or matrix_walker(core, method) or _fast_hist(core, method)
+    if fast is None and steps and prepared.plain and forest_jobs(core) is None:
         return lambda matrix: getattr(core, method)(matrix)
-    return way
+    return fast
 
 
-def _hist(core: Any, method: str) -> FastPredict | None:
-    stacked = hist_stack(core, method)
-    if stacked is None:
+def _fast_hist(core: Any, method: str) -> FastPredict | None:
+    quick = hist_walker(core, method)
+    if quick is None:
         return None
-    trees, quick = core._predictors, stacked[1]
+    trees = core._predictors
 
     def ask(matrix: Array) -> Any:
         if core._predictors is not trees or not len(matrix) or np.isinf(matrix).any():
@@ -75,19 +65,19 @@ def _hist(core: Any, method: str) -> FastPredict | None:
     return ask
 
 
-def _linear(core: Any, method: str, sparse: bool) -> FastPredict | None:
-    """Return the method of a shallow copy whose scores are a product without checks."""
+def _fast_linear(core: Any, method: str, sparse: bool) -> FastPredict | None:
+    """Return the method of a shallow copy that computes scores as a product without checks."""
     from sklearn.linear_model._base import LinearClassifierMixin, LinearModel
 
     kind, twin = type(core), copy.copy(core)
 
     def scores(matrix: Array) -> Array:
         weights = core.coef_.T if core.coef_.ndim == 2 else core.coef_
-        return np.asarray((_summed(matrix, weights) if sparse else matrix @ weights) + core.intercept_)
+        return np.asarray((_multiply_by_columns(matrix, weights) if sparse else matrix @ weights) + core.intercept_)
 
     def flat_scores(matrix: Array) -> Array:
-        said = scores(matrix)
-        return said.reshape(-1) if said.ndim == 2 and said.shape[1] == 1 else said
+        values = scores(matrix)
+        return values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values
 
     if getattr(kind, "decision_function", None) is LinearClassifierMixin.decision_function:
         twin.decision_function = flat_scores
@@ -105,16 +95,16 @@ def _linear(core: Any, method: str, sparse: bool) -> FastPredict | None:
     return ask
 
 
-def _summed(matrix: Array, weights: Array) -> Array:
-    """Return the product column by column, as one with a sparse matrix is added up: zeros change no bit."""
+def _multiply_by_columns(matrix: Array, weights: Array) -> Array:
+    """Compute a product column by column, in the order of summation of a sparse matrix: zeros change no bit."""
     total = np.zeros((len(matrix), *weights.shape[1:]))
     for column, weight in zip(matrix.T, weights, strict=True):
         total += np.multiply.outer(column, weight)
     return total
 
 
-def _lightgbm(core: Any, method: str) -> FastPredict | None:
-    # LightGBM's options of predictions, such as pred_early_stop, are read with each call
+def _fast_lightgbm(core: Any, method: str) -> FastPredict | None:
+    # LightGBM reads options of predictions, such as pred_early_stop, with each call
     if callable(core.objective_) or any("pred" in option for option in core.get_params()):
         return None
     booster, classes, n_jobs = core.booster_, getattr(core, "classes_", None), core._process_n_jobs(core.n_jobs)
@@ -124,18 +114,18 @@ def _lightgbm(core: Any, method: str) -> FastPredict | None:
     def ask(matrix: Array) -> Any:
         if core.booster_ is not booster or not len(matrix) or matrix.shape[1] != core.n_features_in_:
             return None
-        # in one thread: more of them take longer to start than a few rows take
-        said = booster.predict(matrix, num_threads=1 if len(matrix) <= FEW_LIGHTGBM_ROWS else n_jobs)
+        # one thread for few rows: starting more takes longer than predicting
+        values = booster.predict(matrix, num_threads=1 if len(matrix) <= FEW_ROWS else n_jobs)
         if classes is None:
-            return said
-        shares = said if said.ndim == 2 else np.vstack((1.0 - said, said)).T
+            return values
+        shares = values if values.ndim == 2 else np.vstack((1.0 - values, values)).T
         return shares if method == "predict_proba" else classes.take(shares.argmax(axis=1))
 
     return ask
 
 
 def as_lightgbm_matrix(core: Any) -> Callable[[Any], Array]:
-    """Return a function of frames that gives LightGBM's own numbers: levels by their positions when it was fitted."""
+    """Return a function from frames to LightGBM's matrix: levels become their positions at the time of fitting."""
     known = core.booster_.pandas_categorical or []
 
     def matrix(frame: Any) -> Array:
@@ -151,54 +141,44 @@ def as_lightgbm_matrix(core: Any) -> Callable[[Any], Array]:
     return matrix
 
 
-def _xgboost(core: Any, method: str) -> FastPredict | None:
+def _fast_xgboost(core: Any, method: str) -> FastPredict | None:
     if not type(core).__name__.startswith("XGB") or "c" in (core.get_booster().feature_types or ()):
         return None
     return lambda matrix: getattr(core, method)(matrix, validate_features=False)
 
 
-# --- estimators and pipelines asked without frames, where that was seen to give their own answers to the -------------
-
-_PROBES = (1, 7, 100, 150)  # random rows of batches on which both ways must give the same bits: few and many; by hand
-_FIRST_ROWS = 200  # of those that are asked first, mostly the data: the same is required of them; by hand
+# --- estimators and pipelines ----------------------------------------------------------------------------------------
 
 
 class Shortcut:
-    """How to ask one estimator or pipeline; worked out when it is first asked.
+    """Fast calls of one fitted estimator or pipeline, compiled at the first call.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    space : Space
-        How rows look.
-    as_input : callable
-        Encoded rows ``(n, d)`` to what the model takes.
+    ``as_input`` maps encoded rows ``(n, d)`` to the input of the model.
     """
 
     def __init__(self, model: Any, space: Space, as_input: Callable[[Array], Any]) -> None:
         self._model, self._space, self._as_input = model, space, as_input
-        self._steps, self._core = _taken_apart(model)
+        self._steps, self._core = _split_pipeline(model)
         self._list = getattr(model, "steps", None)
         self._known: tuple[CompiledPreprocessing | None] | None = None
 
     def asking(self, method: str) -> Callable[[Array], Any]:
-        """Return ``model.method`` as a function of encoded rows ``(n, d)``: steady, and quick about a few rows."""
+        """Return ``model.method`` as a function of encoded rows ``(n, d)``: reproducible, and fast for few rows."""
         ordinary = asking(self._model, method, self._as_input)
         return ordinary if self._core is None else _Checked(self, method, ordinary)
 
-    def way(self, method: str) -> FastPredict | None:
-        """Return the short way for encoded rows ``(n, d)``, which answers None where it is not for them, if any."""
+    def compile(self, method: str) -> FastPredict | None:
+        """Return a fast function of encoded rows ``(n, d)``, None if there is none; it returns None where unfit."""
         prepared = self._prepared
         core = None if prepared is None else fast_predict(self._core, method, prepared, len(self._steps))
         if prepared is None or core is None:
             return None
-        ready, ask = prepared, core
+        ready, predict = prepared, core
 
         def run(x: Array) -> Any:
             changed = getattr(self._model, "steps", None) is not self._list or method in vars(self._model)
             matrix = None if changed or not len(x) or not ready.fresh else ready.matrix(x)
-            return None if matrix is None else ask(matrix)
+            return None if matrix is None else predict(matrix)
 
         return run
 
@@ -210,71 +190,76 @@ class Shortcut:
     @property
     def _prepared(self) -> CompiledPreprocessing | None:
         if self._known is None:
-            order = _features_of_columns(self._model, self._space)
-            made = None if order is None else CompiledPreprocessing.of(self._steps, self._as_rows(), order, self._space)
-            self._known = (made,)
+            order = _find_features(self._model, self._space)
+            steps, run = self._steps, self._preprocessing_function()
+            self._known = (None if order is None else CompiledPreprocessing.of(steps, run, order, self._space),)
         return self._known[0]
 
-    def _as_rows(self) -> Callable[[Array], Any]:
+    def _preprocessing_function(self) -> Callable[[Array], Any]:
         if not self._steps:
             if type(self._core).__module__ == "lightgbm.sklearn":
                 read = as_lightgbm_matrix(self._core)
                 return lambda x: read(self._as_input(x))
             return self._as_input
 
-        def rows(x: Array) -> Any:
-            made = self._as_input(x)
+        def transform(x: Array) -> Any:
+            rows = self._as_input(x)
             for step in self._steps:
-                made = step.transform(made)
-            return made
+                rows = step.transform(rows)
+            return rows
 
-        return rows
+        return transform
 
 
 class _Checked:
-    """A short way beside the ordinary one, which is asked until both were seen to say the same."""
+    """A fast call that replaces the ordinary one once both were found to agree."""
 
     def __init__(self, shortcut: Shortcut, method: str, ordinary: Callable[[Array], Any]) -> None:
         self._shortcut, self._method, self._ordinary = shortcut, method, ordinary
-        self._way: FastPredict | None = None
-        self._settled = False
+        self._fast: FastPredict | None = None
+        self._checked = False
 
     def __call__(self, x: Array) -> Any:
-        if not self._settled:
-            said = self._ordinary(x)
-            self._settle(x)
-            return said
-        said = None if self._way is None else self._way(x)
-        return self._ordinary(x) if said is None else said
+        if not self._checked:
+            outputs = self._ordinary(x)
+            self._check(x)
+            return outputs
+        outputs = None if self._fast is None else self._fast(x)
+        return self._ordinary(x) if outputs is None else outputs
 
     @property
     def short(self) -> bool:
-        """Whether the short way is taken; before the model was asked it is not."""
-        return self._way is not None
+        """Whether the fast call is used; never before the first call of the model."""
+        return self._fast is not None
 
-    def _settle(self, x: Array) -> None:
+    def _check(self, x: Array) -> None:
+        """Compile the fast call and keep it if it agrees with the ordinary one on random rows and on ``x``."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what these rows bring up, the user's own may not
+            warnings.simplefilter("ignore")  # random rows may cause warnings that the user's own do not
             try:
-                way = self._shortcut.way(self._method)
+                fast = self._shortcut.compile(self._method)
                 rows = self._shortcut.probes
                 batches = [rows[:n] for n in _PROBES] + [x[:_FIRST_ROWS]]
-                said = [] if way is None else [way(batch) for batch in batches]
-                taken = [(a, self._ordinary(batch)) for a, batch in zip(said, batches, strict=False) if a is not None]
-                self._way = way if taken and all(_agree(short, own) for short, own in taken) else None
-            except Exception:  # the model takes no such rows, or has other insides: it is asked itself
-                self._way = None
-        self._settled = True
+                outputs = [] if fast is None else [fast(batch) for batch in batches]
+                pairs = [
+                    (one, self._ordinary(batch))
+                    for one, batch in zip(outputs, batches, strict=False)
+                    if one is not None
+                ]
+                self._fast = fast if pairs and all(_agree(one, own) for one, own in pairs) else None
+            except Exception:  # the model rejects such rows, or its private parts have changed
+                self._fast = None
+        self._checked = True
 
 
-def _agree(short: Any, own: Any) -> bool:
-    """Whether two answers are the same to the last bit, type and all."""
-    a, b = np.asarray(short), np.asarray(own)
+def _agree(fast: Any, own: Any) -> bool:
+    """Whether two outputs are identical to the last bit and in their type."""
+    a, b = np.asarray(fast), np.asarray(own)
     return a.dtype == b.dtype and np.array_equal(a, b)
 
 
-def _taken_apart(model: Any) -> tuple[list[Any], Any]:
-    """Return what comes before the last step, and that step; None for it where the model may do something else."""
+def _split_pipeline(model: Any) -> tuple[list[Any], Any]:
+    """Return the preprocessing steps and the last one, which is None where the model is not of a stock class."""
     steps: list[Any] = []
     while type(model).__name__ == "Pipeline" and type(model).__module__ == "sklearn.pipeline":
         if any(name in vars(model) for name in METHODS):
@@ -284,8 +269,8 @@ def _taken_apart(model: Any) -> tuple[list[Any], Any]:
     return steps, model if is_stock(model, "predict") else None
 
 
-def _features_of_columns(model: Any, space: Space) -> Array | None:
-    """Return the feature of each column that the model takes, -1 for one of several columns of a feature."""
+def _find_features(model: Any, space: Space) -> Array | None:
+    """Return the feature of each input column of the model, -1 for features with several columns."""
     owner = {str(label): j for j, codec in enumerate(space.codecs) for label in codec.labels if len(codec.labels) == 1}
     names = getattr(model, "feature_names_in_", None)
     have = column_names(space)
@@ -295,5 +280,5 @@ def _features_of_columns(model: Any, space: Space) -> Array | None:
     if space.columns is None:
         return np.arange(len(wanted))
     if not set(wanted) <= set(have):
-        wanted = have if len(wanted) == len(have) else []  # LightGBM keeps its names without blanks
+        wanted = have if len(wanted) == len(have) else []  # LightGBM replaces blanks in names
     return np.array([owner.get(name, -1) for name in wanted]) if wanted else None

@@ -1,4 +1,7 @@
-"""ONNX Runtime sessions: rows as the tensors of their inputs, their outputs as numbers or probabilities."""
+"""Predictors of boosters (XGBoost, LightGBM, CatBoost), torch modules and ONNX Runtime sessions.
+
+Each function converts encoded rows to the input of its framework and its outputs to numbers or probabilities.
+"""
 
 import json
 import re
@@ -11,23 +14,28 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.predictors._columns import Rows, as_numbers, column_names, in_order, table_decoder
-from gbce.predictors._forests import FEW_LIGHTGBM_ROWS
+from gbce.predictors._forests import FEW_ROWS
 from gbce.predictors._predictor import Predictor, shares
 from gbce.space import Space
 
 __all__ = ["catboost_rows", "from_catboost", "from_lightgbm", "from_onnx", "from_torch", "from_xgboost"]
 
-# --- boosters without an estimator around them -----------------------------------------------------------------------
+_N_PROBES = 50  # rows on which two kinds of call must agree to the last bit; by hand
+_USUAL_THRESHOLD = 0.5  # between two classes, so that the decision is the more probable one
+_DTYPES = {
+    "float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object",
+    **{kind: kind for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+}  # fmt: skip
+Feed = Callable[[Array], dict[str, Array]]
 
-_N_PROBES = 50  # rows on which two ways to ask must give the same bits; by hand
-_USUAL_THRESHOLD = 0.5  # between two classes, where the more probable one is decided for
+# --- boosters --------------------------------------------------------------------------------------------------------
 
 
 def from_xgboost(booster: Any, space: Space, name: str) -> Predictor:
-    """Wrap an ``xgboost.Booster``: its objective says whether it classifies.
+    """Wrap an ``xgboost.Booster``, a classifier if its objective is one, with classes 0, 1, ...
 
-    Classes are numbers from zero, as XGBoost has them. Where the objective returns labels or margins, the margins are
-    read as shares: of ``multi:softmax`` and ``binary:logitraw`` these are the probabilities.
+    Where the objective returns labels or margins, the margins are converted to shares: for ``multi:softmax`` and
+    ``binary:logitraw`` these are the probabilities.
     """
     learner = json.loads(booster.save_config())["learner"]
     objective = str(learner["objective"]["name"])
@@ -66,7 +74,7 @@ def _xgboost_rows(booster: Any, space: Space, name: str) -> Rows:
 
 
 def _xgboost_in_place(booster: Any, space: Space, name: str, learner: Any) -> Callable[[Array, bool], Any] | None:
-    """Return the booster's answers without a matrix of its own, for columns of numbers without names, if alike."""
+    """Return the booster's in-place prediction for unnamed numeric columns; None where it differs from ``predict``."""
     if booster.feature_names is not None or str(learner["gradient_booster"]["name"]) != "gbtree":
         return None
     numbers = as_numbers(space, name)
@@ -78,22 +86,22 @@ def _xgboost_in_place(booster: Any, space: Space, name: str, learner: Any) -> Ca
 
     probes = np.random.default_rng(0).normal(size=(_N_PROBES, space.n_columns))
     try:
-        alike = all(
+        agree = all(
             np.array_equal(
                 booster.inplace_predict(probes, predict_type=kind),
                 booster.predict(DMatrix(probes), output_margin=kind == "margin"),
             )
             for kind in ("value", "margin")
         )
-    except Exception:  # what a release of XGBoost takes is its own
+    except Exception:  # a release of XGBoost may not support it
         return None
-    return ask if alike else None
+    return ask if agree else None
 
 
 def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
-    """Wrap a ``lightgbm.Booster``: its objective says whether it classifies; classes are numbers from zero."""
-    said = str(booster.dump_model(num_iteration=1).get("objective", "")).split()
-    objective, options = (said[0] if said else ""), dict(part.split(":", 1) for part in said[1:] if ":" in part)
+    """Wrap a ``lightgbm.Booster``, a classifier if its objective is one, with classes 0, 1, ..."""
+    words = str(booster.dump_model(num_iteration=1).get("objective", "")).split()
+    objective, options = (words[0] if words else ""), dict(part.split(":", 1) for part in words[1:] if ":" in part)
     names = booster.feature_name()
     unnamed = names == [f"Column_{j}" for j in range(len(names))]
     if unnamed and space.columns is not None and list(map(str, space.columns)) != names:
@@ -109,15 +117,15 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
         classes = tuple(range(int(options["num_class"])))
 
     def ask(x: Array) -> Any:
-        # in one thread: more of them take longer to start than a few rows take
-        options = {"num_threads": 1} if len(x) <= FEW_LIGHTGBM_ROWS else {}
+        # one thread for few rows: starting more takes longer than predicting
+        options = {"num_threads": 1} if len(x) <= FEW_ROWS else {}
         return booster.predict(as_input(x), **options)
 
     return Predictor(name, ask, classes=classes, plain=objective.startswith("cross_entropy"))
 
 
 def from_catboost(model: Any, space: Space, name: str) -> Predictor:
-    """Wrap any CatBoost model, core or estimator; columns of categories go in as words or whole numbers."""
+    """Wrap a CatBoost model, core or estimator; categorical columns become strings or integers."""
     if not model.is_fitted():
         from sklearn.exceptions import NotFittedError
 
@@ -127,7 +135,7 @@ def from_catboost(model: Any, space: Space, name: str) -> Predictor:
     if not classes:
         return Predictor(name, lambda x: model.predict(as_input(x)))
     if len(classes) < 2:
-        raise ValueError(f"{name} knows a single class, {classes[0]!r}: there is nothing to decide otherwise")
+        raise ValueError(f"{name} has a single class, {classes[0]!r}: no other decision is possible")
     return Predictor(
         name,
         lambda x: model.predict(as_input(x), prediction_type="Probability"),
@@ -142,32 +150,32 @@ def _threshold(model: Any) -> float:
 
 
 def catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:
-    """Return encoded rows as a frame that a CatBoost model takes: categories are words or whole numbers."""
+    """Return a function from encoded rows to the frame of a CatBoost model: categories are strings or integers."""
     names = model.feature_names_
     if names == [str(j) for j in range(len(names))]:  # fitted on an array
         if len(names) != space.n_columns:
             raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {space.n_columns}")
-        make: Rows = table_decoder(space)
+        decode: Rows = table_decoder(space)
     else:
-        make = in_order(names, space, name, own=False)
+        decode = in_order(names, space, name, own=False)
     categories = model.get_cat_feature_indices()
 
     def rows(x: Array) -> pd.DataFrame:
-        table = make(x).set_axis(names, axis=1)
-        whole = [names[j] for j in categories if pd.api.types.is_float_dtype(table.dtypes.iloc[j])]
-        return table.astype(dict.fromkeys(whole, "int64"))
+        table = decode(x).set_axis(names, axis=1)
+        numeric = [names[j] for j in categories if pd.api.types.is_float_dtype(table.dtypes.iloc[j])]
+        return table.astype(dict.fromkeys(numeric, "int64"))
 
     return rows
 
 
-# --- torch modules as functions of rows ------------------------------------------------------------------------------
+# --- torch modules ---------------------------------------------------------------------------------------------------
 
 
 def from_torch(module: Any, space: Space, name: str) -> Predictor:
     """Wrap a ``torch.nn.Module`` that takes one tensor of rows ``(n, columns)`` and returns one.
 
-    Rows go in as its parameters are, usually float32, on its device, in evaluation mode and without gradients; the
-    module is left in the mode it was in. It does not say whether it classifies; :func:`gbce.classifier` does.
+    Rows have the dtype and device of its parameters; it runs in evaluation mode without gradients, and its mode is
+    restored. Whether it classifies is unknown; :func:`gbce.classifier` declares it.
     """
     import torch
 
@@ -181,7 +189,7 @@ def from_torch(module: Any, space: Space, name: str) -> Predictor:
         if not isinstance(out, torch.Tensor):
             raise TypeError(
                 f"the module must return one tensor, but returned {type(out).__name__}: explain a function of rows "
-                "that picks the tensor, or a module around this one"
+                "that selects the tensor, or a module around this one"
             )
         return out.cpu().double().numpy()
 
@@ -190,7 +198,7 @@ def from_torch(module: Any, space: Space, name: str) -> Predictor:
 
 @contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Put a module and its parts into evaluation mode; afterwards each part is as it was."""
+    """Put a module and its parts into evaluation mode, and restore the mode of each part afterwards."""
     training = [part for part in module.modules() if part.training]
     for part in training:
         part.training = False
@@ -203,20 +211,14 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 # --- ONNX Runtime sessions -------------------------------------------------------------------------------------------
 
-_DTYPES = {
-    "float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object",
-    **{kind: kind for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
-}  # fmt: skip
-Feed = Callable[[Array], dict[str, Array]]
-
 
 def from_onnx(session: Any, space: Space, name: str, classes: tuple[Any, ...] | None = None) -> Predictor:
     """Wrap an ``onnxruntime.InferenceSession``.
 
-    It takes one tensor of all columns, or one input per column, by name. One output is a number or a row of numbers
-    per row, and does not say whether it classifies. A label and probabilities, as converted classifiers return them,
-    make a classifier: with a dictionary per row (ZipMap) the session knows its classes, with a tensor of probabilities
-    whole-number labels are taken to count from zero, and words must be named by :func:`gbce.classifier`.
+    It takes one tensor of all columns, or one named input per column. A single output has one or several numbers per
+    row, and whether it classifies is unknown. A label and probabilities, as converted classifiers return them, make a
+    classifier: a dictionary per row (ZipMap) has its classes; with a tensor of probabilities, integer labels are taken
+    to count from zero, and strings must be named by :func:`gbce.classifier`.
     """
     feed = _feed(session, space, name)
     outputs = session.get_outputs()
@@ -226,30 +228,30 @@ def from_onnx(session: Any, space: Space, name: str, classes: tuple[Any, ...] | 
     if label.type not in ("tensor(int64)", "tensor(string)") or len(rest) != 1:
         listed = [f"{out.name}: {out.type}" for out in outputs]
         raise TypeError(
-            f"{name} returns {listed}, where one output, or a label and its probabilities, can be read: explain a "
+            f"{name} returns {listed}, but only one output, or a label and its probabilities, is supported: explain a "
             "function of rows that runs the session and returns probabilities or numbers"
         )
     if rest[0].type.startswith("seq(map("):
         return _from_zipmap(session, feed, space, name)
-    whole = label.type == "tensor(int64)"
-    ask = rest[0].name
+    integers = label.type == "tensor(int64)"
+    output = rest[0].name
     if classes is None:
         classes = _count_classes(label, rest[0], name)
-    elif whole != all(isinstance(one, int) for one in classes):  # other names for them
-        return Predictor(name, lambda x: session.run([ask], feed(x))[0], classes=classes)
+    elif integers != all(isinstance(one, int) for one in classes):  # the user's own names
+        return Predictor(name, lambda x: session.run([output], feed(x))[0], classes=classes)
     known = set(classes)
 
     def decide(x: Array) -> Any:
         labels = session.run([label.name], feed(x))[0]
-        strange = sorted(set(labels.tolist()) - known)
-        if strange:
+        unknown = sorted(set(labels.tolist()) - known)
+        if unknown:
             raise ValueError(
-                f"the session gave the label {strange[0]!r}, which is not among {list(classes)}: name its classes, in "
-                "the order of its probabilities, by gbce.classifier(session, classes=[...])"
+                f"the session returned the label {unknown[0]!r}, which is not among {list(classes)}: name its classes, "
+                "in the order of its probabilities, by gbce.classifier(session, classes=[...])"
             )
         return labels
 
-    return Predictor(name, lambda x: session.run([ask], feed(x))[0], classes=classes, decide=decide)
+    return Predictor(name, lambda x: session.run([output], feed(x))[0], classes=classes, decide=decide)
 
 
 def _count_classes(label: Any, probabilities: Any, name: str) -> tuple[int, ...]:
@@ -263,34 +265,34 @@ def _count_classes(label: Any, probabilities: Any, name: str) -> tuple[int, ...]
 
 
 def _from_zipmap(session: Any, feed: Feed, space: Space, name: str) -> Predictor:
-    """Read probabilities that come as one dictionary per row; a first row of zeros tells the classes."""
+    """Wrap a session that returns one dictionary of probabilities per row; a row of zeros shows the classes."""
     label, probabilities = (out.name for out in session.get_outputs())
     first = session.run([probabilities], feed(np.zeros((1, len(space)))))[0][0]
     classes = tuple(first)
 
     def ask(x: Array) -> Array:
-        said = session.run([probabilities], feed(x))[0]
-        return np.array([[row[one] for one in classes] for row in said], dtype=float)
+        rows = session.run([probabilities], feed(x))[0]
+        return np.array([[row[one] for one in classes] for row in rows], dtype=float)
 
     return Predictor(name, ask, classes=classes, decide=lambda x: session.run([label], feed(x))[0])
 
 
 def _feed(session: Any, space: Space, name: str) -> Feed:
-    """Return a function of float rows that gives the session's inputs by name."""
+    """Return a function from encoded rows to the session's inputs by name."""
     inputs = session.get_inputs()
-    strange = [f"{one.name}: {one.type}" for one in inputs if _dtype(one) is None]
-    if strange:
-        raise TypeError(f"{name} takes {strange}, which rows of numbers and words cannot be turned into")
+    unknown = [f"{one.name}: {one.type}" for one in inputs if _dtype(one) is None]
+    if unknown:
+        raise TypeError(f"{name} takes {unknown}, to which rows of numbers and strings cannot be converted")
     if len(inputs) == 1 and _dtype(inputs[0]) != "object":
         return _one_tensor(inputs[0], space, name)
     table = table_decoder(space)
     have = column_names(space)
     if sorted(one.name for one in inputs) != sorted(have):
-        have = [re.sub(r"[^A-Za-z0-9_]", "_", column) for column in have]  # as converters have them
+        have = [re.sub(r"[^A-Za-z0-9_]", "_", column) for column in have]  # as converters rename them
     if sorted(one.name for one in inputs) != sorted(have):
         raise ValueError(
             f"{name} takes the inputs {[one.name for one in inputs]}, the data have the columns {have}: a session "
-            "takes one tensor of all columns or one input per column, named like it; else explain a function of rows"
+            "takes one tensor of all columns or one input per column of the same name; else explain a function of rows"
         )
     positions = {one.name: have.index(one.name) for one in inputs}
 

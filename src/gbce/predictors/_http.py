@@ -1,4 +1,7 @@
-"""One exchange over HTTP: a body out and an answer back, all of it before one deadline and within one size."""
+"""HTTP requests with one deadline and one size limit for the whole exchange, and rows and predictions as JSON.
+
+Error messages are redacted: addresses lose user, password and query, and secrets of headers become stars.
+"""
 
 import base64
 import datetime
@@ -49,20 +52,35 @@ __all__ = [
     "send",
 ]
 
-# --- one exchange over HTTP ------------------------------------------------------------------------------------------
+Answer = float | tuple[float, ...]
 
-ACCEPTED = "gzip"  # the one encoding that is asked for: zlib unpacks no further than it is told to
-_SHORTEST_TIMEOUT = 1e-3  # seconds, where the deadline has passed: a time-out must be positive; by hand
-_GZIP = 16 + zlib.MAX_WBITS  # zlib's way to ask for the head and tail of gzip around what it unpacks
+ACCEPTED = "gzip"  # the only encoding that is accepted: zlib can limit the size of its output
+_SHORTEST_TIMEOUT = 1e-3  # seconds, once the deadline has passed: a time-out must be positive; by hand
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's code for gzip header and trailer
+_TOO_MANY_REQUESTS = 429  # RFC 6585
+_SERVER_ERROR = 500  # and above: RFC 9110
+# Of the body of an error response, by hand:
+_EXCERPT_BYTES = 2_000  # that are read
+_EXCERPT_CHARACTERS = 200  # that are shown
+_SHORTEST_SECRET = 4  # characters: shorter words are not secrets, and redacting them would garble the message
+_JITTER = (0.5, 1.0)  # random share of a pause, so that clients do not retry in step; by hand
+_LARGEST_FLOAT = sys.float_info.max
+# Characters of a response shown in a message, by hand: of one value in it, and in all.
+_SHOWN_OF_VALUE, _SHOWN = 60, 80
+_KEY_BYTES = 16  # of a row's digest: 128 bits, so that no two rows of a cache collide by chance
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _SHOWN_OF_VALUE
+
+# --- one exchange ----------------------------------------------------------------------------------------------------
 
 
 class UnreadableError(Exception):
-    """An answer came whose body cannot be read."""
+    """The body of a response cannot be decoded."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: whether its status is a good one, and its body, ``whole`` or broken off beyond the largest size."""
+    """A response: status, whether it is a success, and the body, ``whole`` or cut off at the size limit."""
 
     status: int
     good: bool
@@ -72,7 +90,7 @@ class Reply:
 
 
 def import_httpx() -> Any:
-    """Return the module, or say which extra has it."""
+    """Import httpx, or raise an error that names the extra."""
     try:
         import httpx
     except ImportError as error:
@@ -88,7 +106,7 @@ def public_url(url: str) -> str:
 
 @contextmanager
 def _public_log() -> Iterator[None]:
-    """Keep what this thread has httpx log, which is every address as it is, to the public part of the address."""
+    """Reduce addresses that httpx logs in this thread to their public part."""
     own, url, logger = threading.get_ident(), import_httpx().URL, logging.getLogger("httpx")
 
     def hide(record: logging.LogRecord) -> bool:
@@ -104,11 +122,11 @@ def _public_log() -> Iterator[None]:
 
 
 def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> Reply:
-    """Post ``body`` and return the answer; raise ``httpx.TimeoutException`` if it did not end within ``timeout``.
+    """Post ``body`` and return the response; raise ``httpx.TimeoutException`` if it is not complete in ``timeout``.
 
-    The time-outs of httpx are of single steps: a name that is looked up for ever has none, and a header that comes
-    byte by byte meets each of them. So the exchange has a thread of its own, which is not waited for any longer; an
-    exchange that failed closes the client, and its thread ends with the connection.
+    The time-outs of httpx apply to single steps: a DNS lookup has none, and a header that arrives byte by byte meets
+    each of them. So the exchange runs in a thread of its own that is abandoned at the deadline; a failed exchange
+    closes the client, which ends the thread.
     """
     outcomes: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
     deadline = time.monotonic() + timeout
@@ -137,14 +155,14 @@ def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int)
 
 
 def _timed_out() -> Exception:
-    late: Exception = import_httpx().ReadTimeout("the answer did not end")
+    late: Exception = import_httpx().ReadTimeout("the response is incomplete")
     return late
 
 
 def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -> Reply:
     def on_event(name: str, info: Any) -> None:
         if name.endswith("send_request_headers.started") and time.monotonic() > deadline:
-            raise _timed_out()  # a connection that came too late: nothing is sent, nothing is paid for
+            raise _timed_out()  # connected too late: nothing is sent or paid for
 
     left = max(deadline - time.monotonic(), _SHORTEST_TIMEOUT)
     with client.stream("POST", url, content=body, timeout=left, extensions={"trace": on_event}) as response:
@@ -152,7 +170,7 @@ def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -
         coding = headers.get("Content-Encoding", "")
         unpack = _unpacker(coding.strip().lower())
         if unpack is None and good:
-            raise UnreadableError(f"it answered in the encoding {coding!r}, where {ACCEPTED} or none was asked for")
+            raise UnreadableError(f"its response has the encoding {coding!r}, but only {ACCEPTED} or none is accepted")
         if unpack is None:
             return Reply(status, good, headers, b"", whole=True)
         content = bytearray()
@@ -160,7 +178,7 @@ def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -
             try:
                 content += unpack(part, max_bytes - len(content) + 1)
             except zlib.error as error:
-                raise UnreadableError(f"the gzip that it answered is broken ({error})") from None
+                raise UnreadableError(f"its gzip response is corrupt ({error})") from None
             if len(content) > max_bytes:
                 break
             if time.monotonic() > deadline:
@@ -169,7 +187,7 @@ def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -
 
 
 def _unpacker(coding: str) -> Callable[[bytes, int], bytes] | None:
-    """Return what unpacks a part to at most so many bytes; ``None`` if nothing does."""
+    """Return a function that decompresses a part to at most a number of bytes; None for an unknown encoding."""
     if coding in ("", "identity"):
         return lambda part, most: part[:most]
     if coding in (ACCEPTED, f"x-{ACCEPTED}"):
@@ -177,29 +195,11 @@ def _unpacker(coding: str) -> Callable[[bytes, int], bytes] | None:
     return None
 
 
-# --- one request over HTTP -------------------------------------------------------------------------------------------
-
-_TOO_MANY_REQUESTS = 429  # RFC 6585
-_SERVER_ERROR = 500  # and above: RFC 9110
-# Of what a failed answer says, by hand:
-_EXCERPT_BYTES = 2_000  # that are read
-_EXCERPT_CHARACTERS = 200  # that are shown
-_SHORTEST_SECRET = 4  # characters: shorter words are no secrets, and stars in their place would spoil the sentence
-_JITTER = (0.5, 1.0)  # share of a pause that is waited, at random, so that clients do not come back together; by hand
+# --- requests and failures -------------------------------------------------------------------------------------------
 
 
 class RetryableError(Exception):
-    """The request failed in a way that may pass.
-
-    Parameters
-    ----------
-    reason : str
-        For a sentence.
-    wait : float, optional
-        Seconds the endpoint asked for.
-    unread : bool
-        Whether the endpoint never looked at the rows.
-    """
+    """A temporary failure; ``wait`` has the seconds the endpoint asked for, ``unread`` if it never saw the rows."""
 
     def __init__(self, reason: str, wait: float | None = None, unread: bool = False) -> None:
         super().__init__(reason)
@@ -207,11 +207,11 @@ class RetryableError(Exception):
 
 
 class FatalError(Exception):
-    """The request failed and would fail again."""
+    """A permanent failure of a request."""
 
 
 def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> bytes:
-    """Post ``body`` and return the content of a good answer, or raise one of the errors above."""
+    """Post ``body`` and return the content of a successful response, or raise one of the errors above."""
     httpx = import_httpx()
     try:
         reply = exchange(client, url, body, timeout, max_bytes)
@@ -227,16 +227,15 @@ def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> 
         raise FatalError(str(error)) from None
     if reply.good and not reply.whole:
         raise FatalError(
-            f"its answer is longer than max_bytes = {max_bytes:,}: ask for less at a time with a smaller batch_rows, "
-            "or raise max_bytes"
+            f"its response is longer than max_bytes = {max_bytes:,}: use a smaller batch_rows, or raise max_bytes"
         )
     if reply.good:
         return reply.content
-    said = f"it answered {reply.status}{_excerpt(reply.content)}"
+    reason = f"it answered {reply.status}{_excerpt(reply.content)}"
     too_many = reply.status == _TOO_MANY_REQUESTS
     if too_many or reply.status >= _SERVER_ERROR:
-        raise RetryableError(said, _retry_after(reply.headers.get("Retry-After")), unread=too_many)
-    raise FatalError(said)
+        raise RetryableError(reason, _retry_after(reply.headers.get("Retry-After")), unread=too_many)
+    raise FatalError(reason)
 
 
 def _excerpt(content: bytes) -> str:
@@ -245,7 +244,7 @@ def _excerpt(content: bytes) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Read seconds or a date; what is neither is ignored."""
+    """Parse the seconds or the date of a header; None for anything else."""
     if value is None:
         return None
     if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
@@ -257,45 +256,36 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def pause(attempt: int, wait: float | None, backoff: float, longest: float, rng: random.Random) -> float:
-    """Return the seconds to wait after failure ``attempt`` = 0, 1, ...: doubling, with jitter, or as was asked for."""
+    """Return the seconds to wait after failure ``attempt`` = 0, 1, ...: doubling with jitter, or as requested."""
     if wait is not None:
         return wait + backoff * rng.random()
     return min(longest, backoff * 2.0**attempt) * rng.uniform(*_JITTER)
 
 
 def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown: words of header values, user and password, values of the query."""
+    """Return the secrets, longest first: words of header values, user and password, values of the query."""
     parts = urlsplit(url)
     words = [word for value in headers.values() for word in (value, *re.split(r"[\s,;=]+", value))]
     words += [value for _, value in parse_qsl(parts.query)] + [parts.query]
     if parts.username is not None:
         user, password = unquote(parts.username), unquote(parts.password or "")
         words += [parts.username, parts.password or "", user, password]
-        words.append(base64.b64encode(f"{user}:{password}".encode()).decode())  # as it goes into a header
+        words.append(base64.b64encode(f"{user}:{password}".encode()).decode())  # as sent in a header
     return tuple(sorted({word for word in words if len(word) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which every secret is three stars."""
+    """Replace every secret in a text by three stars."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
-# --- rows as JSON, and JSON as predictions ---------------------------------------------------------------------------
-
-Answer = float | tuple[float, ...]
-
-_LARGEST_FLOAT = sys.float_info.max
-# Characters of an answer that a sentence shows, by hand: of one value in it, and in all.
-_SHOWN_OF_VALUE, _SHOWN = 60, 80
-_KEY_BYTES = 16  # of a row's digest: at 128 bits two rows in a cache never meet by chance
-_BRIEF = reprlib.Repr()
-_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _SHOWN_OF_VALUE
+# --- rows and predictions as JSON ------------------------------------------------------------------------------------
 
 
 def json_rows(table: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of a frame as values of JSON: numbers, text, booleans, null for what is missing."""
+    """Return the rows of a frame as JSON values: numbers, strings, booleans, null for missing values."""
     columns = [_json_column(table.iloc[:, j]) for j in range(table.shape[1])]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -314,19 +304,19 @@ def _json_value(value: Any, column: str) -> Any:
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError(f"column {column!r} holds {value}, which is not representable in JSON")
-        return None if math.isnan(value) else value + 0.0  # minus zero is zero, in whatever is remembered
+        return None if math.isnan(value) else value + 0.0  # minus zero is the same row as zero
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     raise TypeError(
-        f"column {column!r} holds {type(value).__name__} {value!r:.40}, which is not representable in JSON: hold "
-        "numbers, text, booleans or dates in it"
+        f"column {column!r} holds {type(value).__name__} {value!r:.40}, which is not representable in JSON: use "
+        "numbers, strings, booleans or dates"
     )
 
 
 def row_keys(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[bytes]:
-    """Return a short key of the content of each row."""
+    """Return a digest of the content of each row."""
     start = hashlib.blake2b(json.dumps(columns).encode(), digest_size=_KEY_BYTES)
     keys = []
     for row in rows:
@@ -337,7 +327,7 @@ def row_keys(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[byte
 
 
 def as_body(payload: Any) -> bytes:
-    """Return what is sent: text and bytes as they are, anything else as JSON."""
+    """Return the body of a request: str and bytes as they are, anything else as JSON."""
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, str):
@@ -346,13 +336,13 @@ def as_body(payload: Any) -> bytes:
 
 
 def parse(content: bytes) -> Any:
-    """Return the JSON of an answer, or say that it is none."""
+    """Parse a JSON response."""
     try:
         return json.loads(content)
     except RecursionError:
-        raise PredictionError(f"it answered JSON that is nested too deep: {_beginning(content)!r}") from None
+        raise PredictionError(f"its JSON response is nested too deeply: {_beginning(content)!r}") from None
     except ValueError:
-        raise PredictionError(f"it answered something that is not JSON: {_beginning(content)!r}") from None
+        raise PredictionError(f"its response is not JSON: {_beginning(content)!r}") from None
 
 
 def _beginning(content: bytes) -> str:
@@ -360,7 +350,7 @@ def _beginning(content: bytes) -> str:
 
 
 def predictions(answer: Any, rows: int) -> list[Answer]:
-    """Return one number, or one tuple of numbers, per row of a decoded answer; or say what is wrong with it."""
+    """Return one number, or one tuple of numbers, per row of a decoded response, after checks."""
     if isinstance(answer, dict) and "predictions" in answer:
         answer = answer["predictions"]
     if isinstance(answer, (np.ndarray, pd.Series)):
@@ -382,8 +372,8 @@ def _prediction(value: Any, i: int) -> Answer:
 
 
 def _number(value: Any, i: int) -> float:
-    if not is_number(value) or not abs(value) <= _LARGEST_FLOAT:  # a whole number may be too large for a float
-        raise PredictionError(f"prediction {i} is {_short(value)}, where a finite number belongs")
+    if not is_number(value) or not abs(value) <= _LARGEST_FLOAT:  # an integer may be too large for a float
+        raise PredictionError(f"prediction {i} is {_short(value)}, not a finite number")
     return float(value)
 
 
@@ -392,5 +382,5 @@ def _short(value: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return a value as a sentence shows it, however large or deep it is."""
+    """Return a short repr of a value, however large or deep it is."""
     return _BRIEF.repr(value)[:_SHOWN]

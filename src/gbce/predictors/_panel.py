@@ -1,13 +1,9 @@
-"""Several tasks at once that share their model calls: rows of a table, two searches, or rules.
+"""Evaluate several models within a budget, and merge the model calls of several tasks.
 
-Each task runs in a thread of its own until it asks a model; then the next one runs. When all of them wait, their
-questions are put to the model in one call, and all go on. What a model says of a row does not depend on the other rows
-of the call, so the answers are those of running the tasks one by one; a model with a cost per call is called far less
-often.
-
-Threads are only a way to stop in the middle of a task: no two run at a time, so that what tasks share is safe and every
-run goes the same way. Models are asked in the thread of the caller; under a deadline, in the one that its budget has
-for them.
+Tasks (rows of a table, two searches, decision rules) run as coroutines: each in a thread of its own until it needs
+predictions, never two at a time, so that shared state is safe and runs are reproducible. When all of them wait, their
+rows go to the model in one call. A prediction does not depend on the other rows of the call, so results are those of
+running the tasks one by one. Models run in the caller's thread; under a deadline, in the one of its budget.
 """
 
 import contextvars
@@ -26,22 +22,15 @@ from gbce.space import unmasked
 
 __all__ = ["Lockstep", "Panel"]
 
-# --- models asked together within a budget, whoever asks -------------------------------------------------------------
+T = TypeVar("T")
+Ask = Callable[[Array], Any]
+
+# --- models within a budget ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Models, and what may be spent on asking them.
-
-    Parameters
-    ----------
-    predictors : tuple of Predictor
-        The models.
-    budget : Budget
-        What may be spent.
-    use_predict : bool
-        Whether the ``predict`` of classifiers is asked as well.
-    """
+    """Models with a budget for their calls; ``use_predict`` also calls the ``predict`` of classifiers."""
 
     predictors: tuple[Predictor, ...]
     budget: Budget
@@ -49,23 +38,22 @@ class Panel:
 
     @property
     def load(self) -> Load:
-        """How many rows of each model a point takes; a model is known by its function."""
+        """The number of rows of each model per point; a model is identified by its function."""
         return [(id(predictor.ask), predictor.questions(self.use_predict)) for predictor in self.predictors]
 
     @property
     def each(self) -> int:
-        """The most rows that a point takes."""
+        """The number of model rows per point."""
         return sum(predictor.questions(self.use_predict) for predictor in self.predictors)
 
     def affords(self, n: int) -> int:
-        """Return how many of ``n`` points all models can still be asked about."""
+        """Return how many of ``n`` points all models can still evaluate."""
         return self.budget.affords(n, self.load, self.each)
 
     def portions(self, n: int, copies: int = 1) -> Iterator[slice]:
-        """Yield slices of ``n`` points, each of ``copies`` rows, as many as the budget allows.
+        """Yield slices of ``n`` points of ``copies`` rows each, as large and as many as the budget allows by then.
 
-        Each is as large as the budget allows by then. Where it is not known how long a model takes, the first is one
-        point at least.
+        The first has at least one point where it is not known how long a model takes.
         """
         done = 0
         while done < n:
@@ -76,7 +64,7 @@ class Panel:
             done += max(size, 1)
 
     def ask(self, x: Array) -> list[Outputs]:
-        """Return what every model says about ``x`` of shape ``(n, d)``, or refuse."""
+        """Return the outputs of every model at ``x`` of shape ``(n, d)``, or raise if the budget is too small."""
         load = self._require(len(x))
         parts: list[list[Outputs]] = []
         done = 0
@@ -89,7 +77,7 @@ class Panel:
         return _join(parts)
 
     def ask_some(self, x: Array) -> list[Outputs]:
-        """Return what every model says about the first rows of ``x``, as many as the budget allows, or refuse."""
+        """Return the outputs of every model for the first rows of ``x``, as many as the budget allows; none raises."""
         load = self.load
         parts: list[list[Outputs]] = []
         done = 0
@@ -97,14 +85,14 @@ class Panel:
             parts.append(self._ask_each(x[done : done + size]))
             done += size
         if not parts:
-            raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
+            raise BudgetSpentError("the budget does not allow a single row: raise max_model_rows or time_budget")
         return _join(parts)
 
     def ask_alone(self, x: Array) -> list[Outputs]:
-        """Return what every model says about rows ``(n, d)``, each asked by itself as a user asks, or refuse.
+        """Return the outputs of every model for rows ``(n, d)``, each in a call of its own as a user would make it.
 
-        When the time is over, they are no more than the first few, or none. Models whose calls are paid for are asked
-        about all rows in one.
+        When time is over, outputs are those of the first few rows, or none. Models whose calls are paid for get all
+        rows in one call.
         """
         self._require(len(x))
         if not all(predictor.by_row for predictor in self.predictors):
@@ -115,7 +103,7 @@ class Panel:
         return _join(parts) if parts else []
 
     def _require(self, n: int) -> Load:
-        """Refuse ``n`` points that are beyond the budget, or a model that hangs; return the load of a point."""
+        """Raise if ``n`` points exceed the budget or a model hangs; return the load of a point."""
         for predictor in self.predictors:
             if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
                 raise HangingError(f"{predictor.name} {lost}")
@@ -123,50 +111,47 @@ class Panel:
         return self.load
 
     def _ask_each(self, x: Array, alone: bool = False) -> list[Outputs]:
-        said = []
+        outputs = []
         for predictor in self.predictors:
             with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
                 try:
-                    said.append(predictor(x, use_predict=self.use_predict, alone=alone, budget=self.budget))
+                    outputs.append(predictor(x, use_predict=self.use_predict, alone=alone, budget=self.budget))
                 except HangingError as error:
                     self.budget.root.lost[id(predictor.ask)] = str(error)
                     raise HangingError(f"{predictor.name} {error}") from None
-        return said
+        return outputs
 
 
 def _join(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
-    """Return what models said in several calls as if it had been one."""
+    """Concatenate the outputs of several calls."""
     if len(parts) == 1:
         return list(parts[0])
     joined = []
-    for said in zip(*parts, strict=True):
-        decided = [one.decided for one in said if one.decided is not None]
-        values = np.concatenate([one.values for one in said])
-        joined.append(replace(said[0], values=values, decided=np.concatenate(decided) if decided else None))
+    for outputs in zip(*parts, strict=True):
+        decided = [one.decided for one in outputs if one.decided is not None]
+        values = np.concatenate([one.values for one in outputs])
+        joined.append(replace(outputs[0], values=values, decided=np.concatenate(decided) if decided else None))
     return joined
 
 
-# --- several tasks at once that share their model calls --------------------------------------------------------------
-
-T = TypeVar("T")
-Ask = Callable[[Array], Any]
+# --- merged calls of several tasks -----------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
-class _Call:
-    """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
+class _Task:
+    """State of one task: its pending request, the queue of replies it waits on, and its result or error."""
 
-    question: tuple[Ask, Array, bool] | None = None  # the last says whether it is asked alone
-    told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
-    ended: bool = False
+    request: tuple[Ask, Array, bool] | None = None  # function, rows, and whether the call must not be merged
+    reply: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    done: bool = False
     result: Any = None
     error: BaseException | None = None
 
 
 class Lockstep:
-    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks.
+    """Runs tasks in turn; requests to the same function are merged into one call, in the order of the tasks.
 
-    Where there is a ``budget`` with a deadline, a model that hangs is left behind.
+    A model that hangs is abandoned if the ``budget`` has a deadline.
     """
 
     def __init__(self, batch_rows: int, budget: Budget | None = None) -> None:
@@ -175,14 +160,14 @@ class Lockstep:
         self.n_calls = 0
         self.n_rows = 0
         self._stopped = False
-        self._turns: list[_Call] = []
-        self._paused: SimpleQueue[_Call] = SimpleQueue()
+        self._tasks: list[_Task] = []
+        self._paused: SimpleQueue[_Task] = SimpleQueue()
         self._meters: dict[Ask, Meter] = {}
 
     def share(self, predictor: Predictor, number: int) -> Predictor:
-        """Return the predictor with its questions put through the lockstep, as those of the task ``number``.
+        """Return the predictor with its calls sent through the lockstep as requests of task ``number``.
 
-        It counts what its task asks; the predictor itself counts the calls that are made.
+        It counts the requests of its task; the original predictor counts the calls that are made.
         """
         ask, decide = predictor.ask, predictor.decide
         own_ask, own_decide = predictor.own_ask or ask, predictor.own_decide or decide
@@ -198,92 +183,95 @@ class Lockstep:
         )
 
     def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
-        """Call each task with its number, all in step, and return their results in order."""
-        self._turns = [_Call() for _ in tasks]
+        """Run all tasks, each called with its number, and return their results in order."""
+        self._tasks = [_Task() for _ in tasks]
         for number, task in enumerate(tasks):
-            context = contextvars.copy_context()  # what the caller has set, for numpy or by itself, holds in tasks too
-            arguments = (self._work, self._turns[number], task, number)
+            context = (
+                contextvars.copy_context()
+            )  # tasks inherit the context of the caller, numpy's error state included
+            arguments = (self._work, self._tasks[number], task, number)
             threading.Thread(target=context.run, args=arguments, daemon=True).start()
         try:
             self._take_turns()
-        except BaseException:  # Ctrl-C: nobody goes on asking a model behind the user's back
+        except BaseException:  # Ctrl-C: no task goes on calling a model unseen
             self._stopped = True
-            for turn in self._turns:
-                turn.told.put(None)
+            for state in self._tasks:
+                state.reply.put(None)
             raise
-        for turn in self._turns:
-            if turn.error is not None:
-                raise turn.error
-        return [turn.result for turn in self._turns]
+        for state in self._tasks:
+            if state.error is not None:
+                raise state.error
+        return [state.result for state in self._tasks]
 
     def ask(self, number: int, function: Ask, x: Array, alone: bool = False) -> Any:
-        """Put the question of task ``number`` and wait for the answer; ``alone`` it shares its call with nobody."""
-        turn = self._turns[number]
-        turn.question = (function, x, alone)
-        self._paused.put(turn)
-        answer = self._wait(turn)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        """Send a request of task ``number`` and wait for the reply; with ``alone`` its call is not merged."""
+        state = self._tasks[number]
+        state.request = (function, x, alone)
+        self._paused.put(state)
+        reply = self._wait(state)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
 
-    def _work(self, turn: _Call, task: Callable[[int], Any], number: int) -> None:
+    def _work(self, state: _Task, task: Callable[[int], Any], number: int) -> None:
         try:
-            self._wait(turn)
-            turn.result = task(number)
+            self._wait(state)
+            state.result = task(number)
         except BaseException as error:
-            turn.error = error
+            state.error = error
         finally:
-            turn.ended = True
-            self._paused.put(turn)
+            state.done = True
+            self._paused.put(state)
 
-    def _wait(self, turn: _Call) -> Any:
-        told = None if self._stopped else turn.told.get()
+    def _wait(self, state: _Task) -> Any:
+        reply = None if self._stopped else state.reply.get()
         if self._stopped:
-            raise InterruptedError("stopped while waiting for an answer")
-        return told
+            raise InterruptedError("stopped while waiting for a model")
+        return reply
 
     def _take_turns(self) -> None:
-        """Let every task run until it asks or ends, answer all questions, and so on until all have ended."""
-        answers: dict[_Call, Any] = dict.fromkeys(self._turns)
-        while answers:
-            for turn, answer in answers.items():
-                turn.told.put(answer)
+        """Run every task until its next request or its end, reply to all requests, and repeat until all are done."""
+        replies: dict[_Task, Any] = dict.fromkeys(self._tasks)
+        while replies:
+            for state, reply in replies.items():
+                state.reply.put(reply)
                 self._paused.get()
-            answers = self._answer_all([turn for turn in answers if not turn.ended])
+            replies = self._reply_to_all([state for state in replies if not state.done])
 
-    def _answer_all(self, waiting: Sequence[_Call]) -> dict[_Call, Any]:
-        """Return what each task is told, in their order."""
-        asked: dict[tuple[Ask, _Call | None], dict[_Call, Array]] = {}
-        for turn in waiting:
-            assert turn.question is not None
-            function, x, alone = turn.question
-            asked.setdefault((function, turn if alone else None), {})[turn] = x
-        answers: dict[_Call, Any] = {}
-        for (function, _), questions in asked.items():
-            answers |= self._answer(function, questions)
-        return {turn: answers[turn] for turn in waiting}
+    def _reply_to_all(self, waiting: Sequence[_Task]) -> dict[_Task, Any]:
+        """Return the reply to each waiting task, in their order."""
+        merged: dict[tuple[Ask, _Task | None], dict[_Task, Array]] = {}
+        for state in waiting:
+            assert state.request is not None
+            function, x, alone = state.request
+            merged.setdefault((function, state if alone else None), {})[state] = x
+        replies: dict[_Task, Any] = {}
+        for (function, _), requests in merged.items():
+            replies |= self._call_merged(function, requests)
+        return {state: replies[state] for state in waiting}
 
-    def _answer(self, function: Ask, questions: dict[_Call, Array]) -> dict[_Call, Any]:
-        answers: dict[_Call, Any] = {}
+    def _call_merged(self, function: Ask, requests: dict[_Task, Array]) -> dict[_Task, Any]:
+        """Call a function once with the rows of all requests; if that fails, once per request."""
+        replies: dict[_Task, Any] = {}
         try:
-            answer = self._in_batches(function, np.concatenate(list(questions.values())))
+            outputs = self._call_in_batches(function, np.concatenate(list(requests.values())))
         except HangingError as error:
-            return dict.fromkeys(questions, error)
+            return dict.fromkeys(requests, error)
         except Exception:
-            # one task's trouble is not the others': ask again one by one, and let each hear its own
-            for turn, x in questions.items():
+            # the failure of one task must not reach the others: each gets its own outputs or error
+            for state, x in requests.items():
                 try:
-                    answers[turn] = self._in_batches(function, x)
+                    replies[state] = self._call_in_batches(function, x)
                 except Exception as error:
-                    answers[turn] = error
-            return answers
+                    replies[state] = error
+            return replies
         start = 0
-        for turn, x in questions.items():
-            answers[turn] = answer[start : start + len(x)]
+        for state, x in requests.items():
+            replies[state] = outputs[start : start + len(x)]
             start += len(x)
-        return answers
+        return replies
 
-    def _in_batches(self, function: Ask, x: Array) -> Array:
+    def _call_in_batches(self, function: Ask, x: Array) -> Array:
         parts: list[Array] = []
         meter = self._meters.get(function, Meter())
         for start in range(0, len(x), self.batch_rows):
@@ -292,8 +280,8 @@ class Lockstep:
             self.n_rows, meter.rows = self.n_rows + len(rows), meter.rows + len(rows)
             with self.budget.spending(len(rows), id(function)):
                 raw = self.budget.call(function, rows, id(function))
-            answer = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
-            if len(answer) != len(rows):
-                raise ValueError(f"{len(answer)} answers for {len(rows)} rows")
-            parts.append(answer)
+            outputs = np.array(unmasked(raw))  # a copy: a runtime may write its next output into the same memory
+            if len(outputs) != len(rows):
+                raise ValueError(f"{len(outputs)} outputs for {len(rows)} rows")
+            parts.append(outputs)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,9 +1,8 @@
-"""Scores as shares: what stands for a probability where a model has none.
+"""A model behind a function of encoded rows that checks, counts and batches its calls, and classes for bare numbers.
 
-The logistic function of one score per row, or the softmax of one score per class. Where a model was trained on the
-log-likelihood, as logistic regression, boosting and most networks are, that is its probability. The margin of a support
-vector machine or a perceptron is none: the share rises with the score and is one half on the border between two
-classes, but it is not calibrated: how often a share of 0.8 is right is unknown.
+Scores without probabilities become shares: the logistic function of one score per row, or the softmax of one score per
+class. For a model trained on the log-likelihood (logistic regression, boosting, most networks) shares are its
+probabilities. For a support vector machine or a perceptron they increase with the score but are not calibrated.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,19 +29,20 @@ __all__ = [
     "shares_of_scores",
 ]
 
-# --- one model as a function of float rows ---------------------------------------------------------------------------
-
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
+_REBUILT = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold the model
+
+# --- one model as a function of rows ---------------------------------------------------------------------------------
 
 
 class PredictionError(RuntimeError):
-    """A model raised, or returned something that cannot be used; the message names model, batch and row."""
+    """A model raised or returned something unusable; the message names the model, the batch and the row."""
 
 
 @dataclass
 class Meter:
-    """Counts what a model was asked."""
+    """Count of the calls of a model and of the rows in them."""
 
     calls: int = 0
     rows: int = 0
@@ -50,7 +50,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Predictor:
-    """One model, ready to be asked.
+    """One model as a function of encoded rows.
 
     Parameters
     ----------
@@ -63,25 +63,25 @@ class Predictor:
     decide : callable, optional
         Rows ``(n, d)`` to the labels a classifier's own ``predict`` gives.
     decide_always : bool
-        Whether ``predict`` was seen to differ from the most probable class, so that it must be asked each time.
+        Whether ``predict`` was found to differ from the most probable class, so that it must be called each time.
     plain : bool
-        Whether it is a bare function, which does not say whether it classifies.
+        Whether the model is a bare function, of which it is unknown whether it classifies.
     identity : str
-        What tells the model from others without asking it; empty where it is known by its answers.
+        Identifies the model without calling it; empty where it is identified by its outputs.
     batch_rows : int
         Largest number of rows in one call.
     meter : Meter
-        What was asked so far.
+        Calls and rows so far.
     remake : callable, optional
-        Makes the predictor anew from the model itself. A copy, here or in another process, is made by it: what was
-        learned of the model in use (tables of its steps, short ways to ask it) rests on the identity of its parts,
-        which no copy keeps, so that it is learned again there.
+        Rebuilds the predictor from the model itself. Copies, here or in another process, are made by it: what was
+        learned about the model in use (compiled preprocessing, fast predictions) relies on the identity of its parts,
+        which copies do not keep.
     own_ask, own_decide : callable, optional
-        The same by the way that a user takes, where ``ask`` and ``decide`` take a shorter one.
+        The calls that a user would make, where ``ask`` and ``decide`` use faster ones.
     by_row : bool
-        Whether it may be asked about one row at a time; not where every call is paid for.
+        Whether the model may be called with one row at a time; False where every call is paid for.
     in_step : bool
-        Whether asking waits for others who ask, so that whoever calls the model for all of them minds the time.
+        Whether calls wait to be merged with those of other tasks, so that whoever makes the merged call minds the time.
     """
 
     name: str
@@ -102,26 +102,25 @@ class Predictor:
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.remake is None:
             return super().__reduce_ex__(protocol)
-        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _MADE_ANEW}
-        return _remade, (known,)
+        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _REBUILT}
+        return _rebuild, (known,)
 
     def with_fresh_meter(self) -> "Predictor":
-        """Return the same predictor with a count of its own, starting at zero."""
+        """Return the same predictor with a meter of its own that starts at zero."""
         return replace(self, meter=Meter())
 
     def questions(self, use_predict: bool = False) -> int:
-        """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
+        """Return the number of model rows per row: two where ``predict`` is called as well."""
         return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
     def __call__(
         self, x: Array, *, use_predict: bool = False, alone: bool = False, budget: Budget | None = None
     ) -> Outputs:
-        """Ask the model about ``x`` of shape ``(n, d)``.
+        """Evaluate the model at ``x`` of shape ``(n, d)``.
 
-        A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
-        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead. With ``alone`` it is
-        asked by the user's own way, together with nobody else's rows. The budget, if there is one, minds the time of a
-        call; rows are counted by who hands it in.
+        A classifier's decision is its most probable class, the first one on a tie, as in scikit-learn's ``predict``.
+        With ``use_predict`` its own ``predict`` is called instead. With ``alone`` the model is called as a user would
+        call it, without rows of other tasks. The budget, if any, limits the time of a call; its owner counts the rows.
         """
         budget = Budget() if budget is None or self.in_step else budget
         ask, decide = self.ask, self.decide
@@ -136,7 +135,7 @@ class Predictor:
             values = np.column_stack([1.0 - values, values])
         if decide is not None and self.questions(use_predict) > 1:
             labels = self._in_batches(decide, x, self._check_labels, budget)
-            decided = _positions(labels, self.classes)
+            decided = _find_positions(labels, self.classes)
         else:
             decided = values.argmax(axis=1)
         return Outputs(values, self.classes, decided, self.name)
@@ -163,9 +162,9 @@ class Predictor:
 
     def _check_values(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
-            array = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
-            if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
-                raise TypeError("text that looks like a number, or a complex one, would be converted")
+            array = np.array(unmasked(raw))  # a copy: a runtime may write its next output into the same memory
+            if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_strings(array)):
+                raise TypeError("strings that look like numbers, and complex numbers, would be converted")
             values = array.astype(float, copy=False)
         except (TypeError, ValueError):
             kind = type(raw).__name__
@@ -201,32 +200,30 @@ class Predictor:
     def _require_probabilities(self, p: Array) -> None:
         bad = (p < 0) | (p > 1 + _ABOVE_ONE)
         if bad.any():
-            wish = "p(label 1)" if p.ndim == 1 else "one probability per class"
-            raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {wish}")
+            needed = "p(label 1)" if p.ndim == 1 else "one probability per class"
+            raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {needed}")
 
 
-_MADE_ANEW = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold the model
-
-
-def _remade(known: dict[str, Any]) -> Predictor:
-    """Return a predictor made anew, with what is known of the one that it is a copy of."""
+def _rebuild(known: dict[str, Any]) -> Predictor:
+    """Rebuild a predictor from its model, with the other fields of the one it is a copy of."""
     return replace(known["remake"](), **known)
 
 
-def _has_text(array: Array) -> bool:
+def _has_strings(array: Array) -> bool:
     return any(isinstance(value, (str, bytes)) for value in array.flat)
 
 
-def _positions(labels: Array, classes: tuple[Any, ...]) -> Array:
+def _find_positions(labels: Array, classes: tuple[Any, ...]) -> Array:
+    """Return the positions of labels among classes, -1 for an unknown label."""
     index = {label: i for i, label in enumerate(classes)}
     return np.array([index.get(label, -1) for label in labels.tolist()])
 
 
-# --- scores as shares ------------------------------------------------------------------------------------------------
+# --- shares of scores ------------------------------------------------------------------------------------------------
 
 
 def shares(scores: Any, width: int | None = None) -> Array:
-    """Turn scores into shares of the same shape: ``(n,)`` is the score of the second class, ``(n, c)`` of each.
+    """Convert scores to shares of the same shape: ``(n,)`` for the second of two classes, ``(n, c)`` for every class.
 
     Examples
     --------
@@ -246,26 +243,26 @@ def shares(scores: Any, width: int | None = None) -> Array:
 def shares_of_scores(
     model: Any, name: str, asking: Callable[[str], Callable[[Array], Any]]
 ) -> Callable[[Array], Array]:
-    """Return a classifier's ``decision_function`` as shares of its classes."""
-    classes = len(model.classes_)
-    if classes > 2 and getattr(_core(model), "decision_function_shape", "ovr") == "ovo":
+    """Return a function from encoded rows to shares, by a classifier's ``decision_function``."""
+    n_classes = len(model.classes_)
+    if n_classes > 2 and getattr(_final_estimator(model), "decision_function_shape", "ovr") == "ovo":
         raise ValueError(
             f"{name} has a score for each pair of classes: set its decision_function_shape to 'ovr', which needs no "
             "new fit, to have one for each class"
         )
     ask = asking("decision_function")
-    return lambda x: shares(ask(x), classes)
+    return lambda x: shares(ask(x), n_classes)
 
 
 def decides_by_score(model: Any) -> bool:
-    """Whether ``predict`` is known to be the class of the largest score, so that it need not be asked as well."""
+    """Whether ``predict`` is known to return the class of the largest score, so that it need not be called as well."""
     from sklearn.linear_model._base import LinearClassifierMixin
 
-    return isinstance(_core(model), LinearClassifierMixin)
+    return isinstance(_final_estimator(model), LinearClassifierMixin)
 
 
-def _core(model: Any) -> Any:
-    """Return the estimator at the end of pipelines and searches."""
+def _final_estimator(model: Any) -> Any:
+    """Return the last estimator inside pipelines and hyperparameter searches."""
     while True:
         if hasattr(model, "steps"):
             model = model.steps[-1][1]
@@ -275,12 +272,12 @@ def _core(model: Any) -> Any:
             return model
 
 
-# --- classes for models that return bare numbers ---------------------------------------------------------------------
+# --- named classes ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """A model together with the names of its classes; made by :func:`classifier`."""
+    """A model with names of its classes; created by :func:`classifier`."""
 
     model: Any
     classes: tuple[Any, ...]
@@ -288,26 +285,26 @@ class Classifier:
 
 
 def classifier(model: Any, classes: Iterable[Any], *, logits: bool = False) -> Classifier:
-    """Say that a model classifies, and what its classes are called.
+    """Declare that a model classifies, and name its classes.
 
-    A function of rows, a torch module, an ONNX session or a booster with an objective of its own returns numbers and
-    does not say what they mean. Explained as ``classifier(model, classes=[...])`` its outputs are probabilities, or
-    scores with ``logits=True``.
+    A function of rows, a torch module, an ONNX session or a booster with a custom objective returns numbers without
+    saying what they mean. In ``classifier(model, classes=[...])`` they are probabilities, or scores with
+    ``logits=True``.
 
     Parameters
     ----------
     model : callable, torch module, session, booster or estimator
-        Returns one number per class, ``(n, c)``, or that of the second of two classes, ``(n,)`` or ``(n, 1)``. A model
-        that knows its classes already is given other names for them, in the same order.
+        Returns one number per class, ``(n, c)``, or that of the second of two classes, ``(n,)`` or ``(n, 1)``. The
+        classes of a model that has some already are renamed, in the same order.
     classes : sequence
         Labels in the order of the outputs, at least two and all different.
     logits : bool
-        Whether outputs are scores, of which the softmax (of one column the logistic function) is taken.
+        Whether outputs are scores, to be mapped by the softmax, or by the logistic function if there is one column.
 
     Returns
     -------
     Classifier
-        To be given to :class:`gbce.Explainer` in the model's place.
+        To be passed to :class:`gbce.Explainer` in place of the model.
 
     Examples
     --------
@@ -324,17 +321,17 @@ def classifier(model: Any, classes: Iterable[Any], *, logits: bool = False) -> C
     if len(labels) < 2:
         raise ValueError(f"classifier: at least two classes are needed, not {list(labels)}")
     if len(set(labels)) < len(labels):
-        raise ValueError(f"classifier: classes must differ, but {list(labels)} has one twice")
+        raise ValueError(f"classifier: classes must differ, but {list(labels)} contains a duplicate")
     if not isinstance(logits, (bool, np.bool_)):
         raise TypeError(f"classifier: logits must be True or False, not {logits!r}")
     return Classifier(model, labels, bool(logits))
 
 
-def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
-    """Return a predictor of the wrapped model as the classifier it is said to be."""
-    classes = wish.classes
+def name_classes(inner: Predictor, declared: Classifier) -> Predictor:
+    """Return the predictor of a wrapped model with the declared classes."""
+    classes = declared.classes
     if inner.classes is None:
-        if not wish.logits:
+        if not declared.logits:
             return replace(inner, classes=classes, plain=True)
         own = inner.own_ask or inner.ask
         return replace(
@@ -344,9 +341,9 @@ def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
             plain=True,
             own_ask=lambda x: shares(own(x), len(classes)),
         )
-    if wish.logits:
+    if declared.logits:
         raise ValueError(
-            f"{inner.name} gives probabilities of its classes {list(inner.classes)}: leave out logits=True"
+            f"{inner.name} returns probabilities of its classes {list(inner.classes)}: leave out logits=True"
         )
     if len(inner.classes) != len(classes):
         raise ValueError(f"{inner.name} has the classes {list(inner.classes)}, which {list(classes)} cannot rename")
@@ -354,7 +351,7 @@ def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
         return replace(inner, classes=classes)
     names = dict(zip(inner.classes, classes, strict=True))
 
-    def renamed(decide: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    def rename(decide: Callable[[Array], Any]) -> Callable[[Array], Array]:
         def decide_renamed(x: Array) -> Array:
             labels = np.empty(len(x), dtype=object)
             labels[:] = [names[label] for label in np.asarray(decide(x)).ravel().tolist()]
@@ -362,5 +359,5 @@ def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
 
         return decide_renamed
 
-    own_decide = None if inner.own_decide is None else renamed(inner.own_decide)
-    return replace(inner, classes=classes, decide=renamed(inner.decide), own_decide=own_decide)
+    own_decide = None if inner.own_decide is None else rename(inner.own_decide)
+    return replace(inner, classes=classes, decide=rename(inner.decide), own_decide=own_decide)

@@ -1,7 +1,7 @@
-"""The steps before a model's last one, worked out once, so that rows become its matrix without a frame on the way.
+"""Compile fitted scikit-learn preprocessing into lookup tables and column arithmetic that need no data frame.
 
-Features of few values are looked up in tables that the steps themselves filled in; numbers go through the very same
-arithmetic. Nothing is believed that did not give the steps' own bits.
+Features with few values are looked up in tables that the steps themselves filled; numeric columns go through the same
+arithmetic. The result is used only where it reproduces the output of the steps to the last bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,25 +15,31 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["AffineStep", "CompiledPreprocessing", "as_matrix", "follow", "is_columnwise", "parts_of", "probe_rows"]
+__all__ = ["CompiledPreprocessing", "probe_rows"]
 
-# --- what the steps before a model do to one column of numbers -------------------------------------------------------
+_SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+# Steps each of whose output columns depends on one input column.
+_COLUMNWISE = (*_SCALERS, "SimpleImputer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "KBinsDiscretizer")
+_ARITHMETIC: dict[str, Any] = {"minus": np.subtract, "over": np.divide, "times": np.multiply, "plus": np.add}
+_MOST_VALUES = 300  # of a feature that is looked up: integers with more values are not levels; by hand
+_MOST_CELLS = 2_000_000  # numbers in the rows that fill the tables: 16 MB; by hand
+_N_PROBES = 200  # random rows on which the output of the steps must be reproduced to the last bit; by hand
+
+# --- one column through the steps ------------------------------------------------------------------------------------
 
 
 class AffineStep(NamedTuple):
-    """One thing that is done to a column: ``fill`` what is missing, or ``minus``, ``over``, ``times``, ``plus``."""
+    """One operation on a column: ``fill`` missing values, or ``minus``, ``over``, ``times``, ``plus`` a number."""
 
     what: str
     number: float
 
 
-_SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
-# Whatever else these do, a column of theirs rests on one column of what they are given.
-_COLUMNWISE = (*_SCALERS, "SimpleImputer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "KBinsDiscretizer")
+Traces = list[tuple[int, tuple[AffineStep, ...]]]  # output columns of one input column, with the operations
 
 
 def is_columnwise(step: Any) -> bool:
-    """Whether every column that a fitted step gives rests on a single column of what it takes.
+    """Whether every output column of a fitted step depends on a single input column.
 
     Examples
     --------
@@ -41,7 +47,7 @@ def is_columnwise(step: Any) -> bool:
     >>> is_columnwise(StandardScaler()), is_columnwise(PolynomialFeatures())
     (True, False)
     """
-    if _skipped(step):
+    if _is_skipped(step):
         return True
     name = _stock_name(step)
     if name == "ColumnTransformer":
@@ -52,8 +58,8 @@ def is_columnwise(step: Any) -> bool:
 
 
 def parts_of(step: Any) -> list[Any]:
-    """Return a step and all steps within it."""
-    if _skipped(step):
+    """Return a step and all steps nested in it."""
+    if _is_skipped(step):
         return []
     name = _stock_name(step)
     inner: Sequence[Any] = ()
@@ -64,59 +70,49 @@ def parts_of(step: Any) -> list[Any]:
     return [step, *(part for one in inner for part in parts_of(one))]
 
 
-def follow(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
-    """Return where a column of numbers ends up, and what is done to it on the way; None where that is not known.
+def trace_column(step: Any, position: int) -> Traces | None:
+    """Trace the numeric column at ``position`` through a fitted step: its output columns and the operations on them.
 
-    Parameters
-    ----------
-    step : transformer
-        Fitted.
-    position : int
-        Of the column in what it takes.
-
-    Returns
-    -------
-    list of (int, tuple of Work) or None
-        One pair for each column that the step makes of it; none where it drops it.
+    The list is empty if the step drops the column; None if the step is not known.
 
     Examples
     --------
     >>> from sklearn.preprocessing import StandardScaler
-    >>> follow(StandardScaler().fit([[0.0, 1.0], [2.0, 5.0]]), 1)
-    [(1, (Work(what='minus', number=3.0), Work(what='over', number=2.0)))]
+    >>> trace_column(StandardScaler().fit([[0.0, 1.0], [2.0, 5.0]]), 1)
+    [(1, (AffineStep(what='minus', number=3.0), AffineStep(what='over', number=2.0)))]
     """
-    if _skipped(step):
+    if _is_skipped(step):
         return [(position, ())]
     name = _stock_name(step)
     if name == "Pipeline":
-        return _through([one for _, one in step.steps], position)
+        return _trace_pipeline([one for _, one in step.steps], position)
     if name == "ColumnTransformer":
-        return _through_blocks(step, position)
+        return _trace_blocks(step, position)
     if name == "SimpleImputer":
-        return _through_imputer(step, position)
+        return _trace_imputer(step, position)
     if name in _SCALERS:
-        return None if getattr(step, "clip", False) else [(position, _scaled(step, name, position))]
+        return None if getattr(step, "clip", False) else [(position, _scaler_operations(step, name, position))]
     if name == "FunctionTransformer" and step.func is None:
         return [(position, ())]
     return None
 
 
-def _skipped(step: Any) -> bool:
-    return step is None or isinstance(step, str)  # "passthrough"; who drops columns sees to it above
+def _is_skipped(step: Any) -> bool:
+    return step is None or isinstance(step, str)  # "passthrough"; the caller handles "drop"
 
 
 def _stock_name(step: Any) -> str:
-    """Return the name of a class of scikit-learn's own; nothing for any other, or where a method was put in."""
+    """Return the class name of an unmodified scikit-learn step, else an empty string."""
     own = type(step).__module__.startswith("sklearn.") and "transform" not in vars(step)
     return type(step).__name__ if own else ""
 
 
-def _through(steps: Sequence[Any], position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
-    ends: list[tuple[int, tuple[AffineStep, ...]]] = [(position, ())]
+def _trace_pipeline(steps: Sequence[Any], position: int) -> Traces | None:
+    ends: Traces = [(position, ())]
     for step in steps:
         later = []
         for at, done in ends:
-            found = follow(step, at)
+            found = trace_column(step, at)
             if found is None:
                 return None
             later += [(to, done + more) for to, more in found]
@@ -124,7 +120,7 @@ def _through(steps: Sequence[Any], position: int) -> list[tuple[int, tuple[Affin
     return ends
 
 
-def _through_blocks(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
+def _trace_blocks(step: Any, position: int) -> Traces | None:
     ends = []
     for name, block, _ in step.transformers_:
         inputs = list(step._transformer_to_input_indices[name])
@@ -132,14 +128,14 @@ def _through_blocks(step: Any, position: int) -> list[tuple[int, tuple[AffineSte
             continue
         start = step.output_indices_[name].start
         for local in [i for i, one in enumerate(inputs) if one == position]:
-            found = follow(block, local)
+            found = trace_column(block, local)
             if found is None:
                 return None
             ends += [(start + to, done) for to, done in found]
     return ends
 
 
-def _through_imputer(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
+def _trace_imputer(step: Any, position: int) -> Traces | None:
     missing = step.missing_values
     if step.add_indicator or not (isinstance(missing, float) and np.isnan(missing)):
         return None
@@ -149,7 +145,7 @@ def _through_imputer(step: Any, position: int) -> list[tuple[int, tuple[AffineSt
     return [(position, (AffineStep("fill", float(filled[position])),))]
 
 
-def _scaled(step: Any, name: str, position: int) -> tuple[AffineStep, ...]:
+def _scaler_operations(step: Any, name: str, position: int) -> tuple[AffineStep, ...]:
     def number(of: str) -> float:
         return float(getattr(step, of)[position])
 
@@ -163,16 +159,12 @@ def _scaled(step: Any, name: str, position: int) -> tuple[AffineStep, ...]:
     return (*done, *([AffineStep("over", number("scale_"))] if getattr(step, spread) else []))
 
 
-# --- the steps before a model's last one, worked out once, so that rows become its matrix without a ------------------
-
-_MOST_VALUES = 300  # of a feature that is looked up: whole numbers beyond are no levels; by hand
-_MOST_CELLS = 2_000_000  # numbers in the rows that fill the tables: 16 MB; by hand
-_N_PROBES = 200  # random rows on which the steps' own bits must come out; by hand
+# --- compiled preprocessing ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """What the steps make of a feature of few values: one line per value from ``low`` up, the last one if missing."""
+    """Output columns for each value of a feature with few values: one line per value from ``low``, missing last."""
 
     feature: int
     low: float
@@ -184,33 +176,33 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """Columns of numbers: where they come from, where they go, and what is done to them one after the other."""
+    """Numeric columns: input features, output columns, and the operations on them in order."""
 
     features: Array | slice
     columns: Array | slice
     stages: tuple[tuple[str, Array, Array | None], ...]
-    whole: Array
+    integer: Array
     single: Array
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledPreprocessing:
-    """What comes before the last step, as tables and arithmetic.
+    """Lookup tables and column arithmetic equivalent to fitted scikit-learn preprocessing.
 
     Parameters
     ----------
     base : array, shape (C,)
-        Columns that nothing changes, and what is overwritten elsewhere.
+        Constant columns; the others are overwritten.
     numbers : _Numbers
-        Columns of numbers.
+        Numeric columns.
     tables : tuple of _Table
-        Of features with few values.
+        Tables of features with few values.
     plain : bool
-        Whether the steps give an array of floats, so that the matrix is what the last step would be given.
+        Whether the steps return an array of floats, so that the matrix equals the input of the last step.
     sparse : bool
-        Whether the steps give a sparse matrix.
+        Whether the steps return a sparse matrix.
     by_columns : bool
-        Whether the steps lay the matrix out column by column: products differ in their last bits by layout.
+        Whether the steps return a matrix in column order: products differ in their last bits by layout.
     """
 
     base: Array
@@ -225,47 +217,39 @@ class CompiledPreprocessing:
     def of(
         cls, steps: Sequence[Any], as_rows: Callable[[Array], Any], order: Array, space: Space
     ) -> "CompiledPreprocessing | None":
-        """Work the steps out, or return None where that cannot be done.
+        """Compile fitted steps, or return None where that is not possible.
 
-        Parameters
-        ----------
-        steps : sequence of transformers
-            Fitted, of scikit-learn.
-        as_rows : callable
-            Encoded rows ``(n, d)`` to what the steps make of them.
-        order : array of int
-            The feature of each column that the first step is given; -1 where a feature has several columns.
-        space : Space
-            How rows look.
+        ``as_rows`` maps encoded rows ``(n, d)`` to the output of the steps; ``order`` has the feature of each input
+        column of the first step, -1 where a feature has several columns.
         """
         try:
-            made = cls._made(steps, as_rows, order, space)
+            compiled = cls._compile(steps, as_rows, order, space)
             rows = probe_rows(space, _N_PROBES)
-            said = None if made is None else made.matrix(rows)
-            own = None if said is None else as_matrix(as_rows(rows))
-            return made if said is not None and own is not None and _same(said, own) else None
-        except Exception:  # what another library has inside is its own, and may change with any release
+            matrix = None if compiled is None else compiled.matrix(rows)
+            own = None if matrix is None else as_matrix(as_rows(rows))
+            return compiled if matrix is not None and own is not None and _same(matrix, own) else None
+        except Exception:  # private parts of another library may change with any release
             return None
 
     @classmethod
-    def _made(
+    def _compile(
         cls, steps: Sequence[Any], as_rows: Callable[[Array], Any], order: Array, space: Space
     ) -> "CompiledPreprocessing | None":
         if not all(map(is_columnwise, steps)):
             return None
-        ways: dict[int, list[tuple[int, tuple[AffineStep, ...]]]] = {}
+        traces: dict[int, Traces] = {}
         values: dict[int, Array] = {}
         for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
             few = _enumerate_values(feature, codec)
             if few is None or (getattr(codec, "levels", None) is None and j in order):
-                found = _numbers_way(steps, codec, np.flatnonzero(order == j))
+                found = _trace_feature(steps, codec, np.flatnonzero(order == j))
                 if found is not None:
-                    ways[j] = found
+                    traces[j] = found
                     continue
             if few is None:
                 return None
             values[j] = few
-        rows = [probe_rows(space, 2)]  # a single one has no layout
+        rows = [probe_rows(space, 2)]  # a single row has no layout
         start = rows[0][:1]
         for j, few in values.items():
             part = np.repeat(start, len(few), axis=0)
@@ -273,8 +257,8 @@ class CompiledPreprocessing:
             rows.append(part)
         if sum(map(len, rows)) * len(space) > _MOST_CELLS:
             return None
-        given = as_rows(np.concatenate(rows))
-        matrix = as_matrix(given)
+        output = as_rows(np.concatenate(rows))
+        matrix = as_matrix(output)
         if matrix.size > _MOST_CELLS:
             return None
         tables, at = [], len(rows[0])
@@ -285,41 +269,41 @@ class CompiledPreprocessing:
             known = int((~np.isnan(few)).sum())
             lines = np.ascontiguousarray(lines[:, differ])
             tables.append(_Table(j, float(few[0]), known, known < len(few), _as_index(differ), lines))
-        plain = isinstance(given, np.ndarray) and given.dtype == float
+        plain = isinstance(output, np.ndarray) and output.dtype == float
         seen = [(vars(part), dict(vars(part))) for step in steps for part in parts_of(step)]
-        sparse, by_columns = hasattr(given, "toarray"), plain and not given.flags.c_contiguous
-        return cls(matrix[0].copy(), _gathered(ways, space), tuple(tables), plain, sparse, by_columns, seen)
+        sparse, by_columns = hasattr(output, "toarray"), plain and not output.flags.c_contiguous
+        return cls(matrix[0].copy(), _gather_numbers(traces, space), tuple(tables), plain, sparse, by_columns, seen)
 
     @property
     def fresh(self) -> bool:
-        """Whether the steps are still those that were worked out: none was fitted anew."""
+        """Whether the steps are unchanged since they were compiled: none was refitted."""
         return all(
             len(now) == len(then) and all(now.get(name, now) is value for name, value in then.items())
             for now, then in self._seen
         )
 
     def matrix(self, x: Array) -> Array | None:
-        """Return what the steps make of encoded rows ``(n, d)`` as floats ``(n, C)``, None for values not known."""
+        """Return the output of the steps for encoded rows ``(n, d)`` as floats ``(n, C)``; None for unknown values."""
         codes = self._codes(x)
         if codes is None:
             return None
-        made = np.empty((len(x), len(self.base)), order="F" if self.by_columns else "C")
-        made[:] = self.base
-        made[:, self.numbers.columns] = _worked(np.array(x[:, self.numbers.features]), self.numbers)
+        output = np.empty((len(x), len(self.base)), order="F" if self.by_columns else "C")
+        output[:] = self.base
+        output[:, self.numbers.columns] = _apply_operations(np.array(x[:, self.numbers.features]), self.numbers)
         for table, own in zip(self.tables, codes, strict=True):
-            made[:, table.columns] = table.lines.take(own, axis=0)
-        return made
+            output[:, table.columns] = table.lines.take(own, axis=0)
+        return output
 
     def _codes(self, x: Array) -> Array | None:
-        """Return the lines of rows ``(n, d)`` in each of ``k`` tables, ``(k, n)``; None where a value has none."""
+        """Return the lines of rows ``(n, d)`` in each of ``k`` tables, ``(k, n)``; None for an unknown value."""
         values = x[:, self._tabled].T - self._lows
-        gone = np.isnan(values)
-        if gone.any():
-            if gone[~self._take_missing].any():
+        missing = np.isnan(values)
+        if missing.any():
+            if missing[~self._take_missing].any():
                 return None
-            values = np.where(gone, self._n_values, values)
+            values = np.where(missing, self._n_values, values)
         codes = values.astype(np.intp)
-        known = (codes == values) & (codes >= 0) & (codes < self._n_values + gone)
+        known = (codes == values) & (codes >= 0) & (codes < self._n_values + missing)
         return codes if known.all() else None
 
     @cached_property
@@ -340,7 +324,7 @@ class CompiledPreprocessing:
 
 
 def as_matrix(rows: Any) -> Array:
-    """Return rows as floats ``(n, C)``, in rows; refuse what is no number.
+    """Return rows as a float array ``(n, C)`` in row order; raise TypeError for columns that are not numeric.
 
     Examples
     --------
@@ -352,13 +336,13 @@ def as_matrix(rows: Any) -> Array:
         rows = rows.toarray()
     if isinstance(rows, pd.DataFrame):
         if not all(pd.api.types.is_numeric_dtype(kind) for kind in rows.dtypes):
-            raise TypeError("levels are no numbers")
+            raise TypeError("levels are not numbers")
         rows = rows.to_numpy(dtype=float, na_value=np.nan)
     return np.ascontiguousarray(rows, dtype=float)
 
 
 def probe_rows(space: Space, n: int) -> Array:
-    """Return random encoded rows ``(n, d)``, each value one that its feature can have, some of them missing."""
+    """Draw random encoded rows ``(n, d)`` of admissible values, some of them missing where a feature allows it."""
     rng = np.random.default_rng(0)
     rows = np.empty((n, len(space)))
     for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
@@ -375,7 +359,7 @@ def probe_rows(space: Space, n: int) -> Array:
 
 
 def _enumerate_values(feature: Any, codec: Any) -> Array | None:
-    """Return all values that a feature can have as encoded, NaN last; None if they are many."""
+    """Return all encoded values of a feature, NaN last; None if there are many."""
     if feature.levels is not None:
         values = np.arange(len(feature.levels), dtype=float)
     elif feature.discrete and feature.low is not None and feature.high is not None and not getattr(codec, "tick", 0):
@@ -387,25 +371,16 @@ def _enumerate_values(feature: Any, codec: Any) -> Array | None:
     return values if feature.missing is None else np.append(values, np.nan)
 
 
-def _numbers_way(steps: Sequence[Any], codec: Any, positions: Array) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
-    """Return where a feature of numbers goes, and what is done to it; None if that is not known."""
+def _trace_feature(steps: Sequence[Any], codec: Any, positions: Array) -> Traces | None:
+    """Trace a numeric feature through all steps; None if that is not possible."""
     if getattr(codec, "tick", 0) or len(positions) != 1:
         return None
-    ends: list[tuple[int, tuple[AffineStep, ...]]] = [(int(positions[0]), ())]
-    for step in steps:
-        later = []
-        for at, done in ends:
-            found = follow(step, at)
-            if found is None:
-                return None
-            later += [(to, done + more) for to, more in found]
-        ends = later
-    return ends
+    return _trace_pipeline(steps, int(positions[0]))
 
 
-def _gathered(ways: dict[int, list[tuple[int, tuple[AffineStep, ...]]]], space: Space) -> _Numbers:
-    """Return the ways of all columns of numbers, side by side; where one is shorter, nothing is done to it."""
-    flat = [(j, to, list(done)) for j, ends in ways.items() for to, done in ends]
+def _gather_numbers(traces: dict[int, Traces], space: Space) -> _Numbers:
+    """Combine the traces of all numeric columns into stages of one operation on several columns each."""
+    flat = [(j, to, list(done)) for j, ends in traces.items() for to, done in ends]
     stages: list[tuple[str, Array, Array | None]] = []
     while any(done for _, _, done in flat):
         what = next(done[0].what for _, _, done in flat if done)
@@ -413,28 +388,28 @@ def _gathered(ways: dict[int, list[tuple[int, tuple[AffineStep, ...]]]], space: 
         amounts = np.array([done.pop(0).number if taken else 0.0 for taken, (_, _, done) in zip(at, flat, strict=True)])
         stages.append((what, amounts[at], None if at.all() else np.flatnonzero(at)))
     dtypes = [str(space.codecs[j].dtype) for j, _, _ in flat]  # type: ignore[union-attr]
-    whole = [j for j, kind in enumerate(dtypes) if kind.lower().startswith(("int", "uint"))]
+    integer = [j for j, kind in enumerate(dtypes) if kind.lower().startswith(("int", "uint"))]
     single = [j for j, kind in enumerate(dtypes) if kind.lower() == "float32"]
     return _Numbers(
         _as_index(np.array([j for j, _, _ in flat], dtype=np.intp)),
         _as_index(np.array([to for _, to, _ in flat], dtype=np.intp)),
         tuple(stages),
-        np.array(whole, dtype=np.intp),
+        np.array(integer, dtype=np.intp),
         np.array(single, dtype=np.intp),
     )
 
 
 def _as_index(positions: Array) -> Array | slice:
-    """Return positions as what picks their columns: those that lie side by side without being looked up one by one."""
+    """Return positions as a slice if they are consecutive, which is faster to index with."""
     if len(positions) and np.array_equal(positions, np.arange(len(positions)) + positions[0]):
         return slice(int(positions[0]), int(positions[0]) + len(positions))
     return positions
 
 
-def _worked(values: Array, numbers: _Numbers) -> Array:
-    """Do to columns of numbers ``(n, k)`` what is done to them; they are written over."""
-    if numbers.whole.size:
-        values[:, numbers.whole] = np.trunc(values[:, numbers.whole])  # as a column of whole numbers does
+def _apply_operations(values: Array, numbers: _Numbers) -> Array:
+    """Apply the operations to numeric columns ``(n, k)`` in place."""
+    if numbers.integer.size:
+        values[:, numbers.integer] = np.trunc(values[:, numbers.integer])  # as an integer column does
     if numbers.single.size:
         values[:, numbers.single] = values[:, numbers.single].astype(np.float32)
     for what, amounts, at in numbers.stages:
@@ -446,9 +421,6 @@ def _worked(values: Array, numbers: _Numbers) -> Array:
         if at is not None:
             values[:, at] = part
     return values
-
-
-_ARITHMETIC: dict[str, Any] = {"minus": np.subtract, "over": np.divide, "times": np.multiply, "plus": np.add}
 
 
 def _same(a: Array, b: Array) -> bool:

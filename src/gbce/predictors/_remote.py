@@ -1,4 +1,4 @@
-"""A model behind an HTTP endpoint: asked in batches, patiently, never twice about the same row."""
+"""A model behind an HTTP endpoint: batched requests with retries, and a cache so that no row is sent twice."""
 
 import hashlib
 import random
@@ -41,7 +41,7 @@ from gbce.space import Space
 
 __all__ = ["Remote", "Usage", "from_remote"]
 
-_DIGEST_CHARACTERS = 16  # of a query's digest: 64 bits tell queries apart
+_DIGEST_CHARACTERS = 16  # of the digest of a URL query: 64 bits tell queries apart
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Usage:
     requests : int
         Requests made, repeated ones included.
     retries : int
-        Those among them that repeated a failed one.
+        Requests that repeated a failed one.
     rows_sent : int
-        Rows in them; rows that the endpoint refused to look at (no connection, status 429) are not counted.
+        Rows in all requests; rows that the endpoint did not process (no connection, status 429) are not counted.
     rows_saved : int
-        Rows that were asked about but not sent, because their answer was known.
+        Rows that were not sent because their prediction was in the cache.
     """
 
     requests: int = 0
@@ -68,7 +68,7 @@ class Usage:
 
 @dataclass
 class _RemoteState:
-    """What changes while a Remote is used."""
+    """Mutable state of a Remote: cache, client and counts."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     cache: OrderedDict[bytes, Answer] = field(default_factory=OrderedDict)
@@ -85,44 +85,44 @@ class Remote:
     """A model behind an HTTP endpoint that takes and returns JSON (extra ``http``).
 
     Rows are posted in batches as ``{"columns": [...], "rows": [[...], ...]}``, missing values as null, and answered by
-    ``{"predictions": [...]}`` or a bare list: one number per row, or one list of numbers. Answers are kept by the
-    content of the row, so that no row is paid for twice; one request is under way at a time. Failures that may pass
-    (no connection, no answer in time, status 429 or 5xx) are tried again; others raise :class:`gbce.PredictionError`.
-    When the endpoint fails for good, what it had answered is kept, and asking again goes on from there.
+    ``{"predictions": [...]}`` or a bare list: one number per row, or one list of numbers. Predictions are cached by the
+    content of the row, so that no row is paid for twice; one request is under way at a time. Temporary failures (no
+    connection, no answer in time, status 429 or 5xx) are retried; others raise :class:`gbce.PredictionError`. When the
+    endpoint fails for good, predictions received so far stay in the cache, and the next call continues from there.
 
     Parameters
     ----------
     url : str
-        Where to post, ``http://`` or ``https://``.
+        Address of the endpoint, ``http://`` or ``https://``.
     classes : sequence, optional
         Labels of a classifier, in the order of its probabilities; one number per row is the probability of the second
-        of two. Left out, predictions are plain numbers.
+        of two. Without them, predictions are plain numbers.
     batch_rows : int
         Largest number of rows in one request.
     timeout : float
-        Seconds for a whole exchange, from looking up the name to the last byte of the answer.
+        Seconds for a whole exchange, from the DNS lookup to the last byte of the response.
     max_bytes : int
-        Largest answer to one request, unpacked. A row may take 32 kB of it at 500 rows in a request.
+        Largest response to one request, uncompressed; 32 kB per row at 500 rows in a request.
     retries : int
-        How often a failed request is repeated.
+        Number of retries of a failed request.
     backoff : float
-        Seconds to wait before the first repetition; doubled each time, and shortened at random by up to a half. A
-        ``Retry-After`` of the endpoint is heeded instead.
+        Seconds to wait before the first retry; doubled each time, and shortened at random by up to a half. A
+        ``Retry-After`` of the endpoint takes precedence.
     max_wait : float
-        Longest wait; an endpoint that asks for more raises an error.
+        Longest wait; an error is raised if the endpoint asks for more.
     headers : mapping of str to str, optional
         Sent with every request, e.g. a token; never shown.
     max_rows : int, optional
-        Rows that may ever be sent, repeated ones included; :class:`gbce.BudgetSpentError` is raised before more are.
+        Total number of rows that may be sent, retries included; exceeding it raises :class:`gbce.BudgetSpentError`.
     cache_rows : int
-        How many answers are kept; the least recently used go first.
+        Size of the cache; the least recently used predictions are dropped first.
     encode : callable, optional
-        ``encode(columns, rows)`` returns another body: anything that JSON has, or text or bytes.
+        ``encode(columns, rows)`` returns a custom body: anything that JSON can represent, or str or bytes.
     decode : callable, optional
-        ``decode(answer)`` returns the predictions out of the JSON of another answer.
+        ``decode(answer)`` extracts the predictions from the parsed JSON of a custom response.
     version : str, optional
-        Which model answers there. Stores and explanations know a remote model by its address and this, without asking
-        it: another version is another model.
+        Version of the model behind the address. Stores and explanations identify a remote model by address and
+        version without calling it: another version is another model.
 
     Examples
     --------
@@ -166,14 +166,14 @@ class Remote:
         if self.timeout <= 0 or min(self.backoff, self.max_wait) < 0:
             raise ValueError("Remote: timeout must be positive, backoff and max_wait must not be negative")
         if not is_number(self.retries) or self.retries < 0 or self.retries != int(self.retries):
-            raise ValueError(f"Remote: retries must be a whole number, 0 or more, not {self.retries!r}")
+            raise ValueError(f"Remote: retries must be a non-negative integer, not {self.retries!r}")
         headers = dict(self.headers or {})
         for name, value in headers.items():
             if not isinstance(value, str) or not value.isascii() or not value.isprintable():
-                raise ValueError(f"Remote: the header {name!r} must be plain printable text")
+                raise ValueError(f"Remote: the header {name!r} must be a string of printable ASCII characters")
         object.__setattr__(self, "headers", headers)
         if self.version is not None and not isinstance(self.version, str):
-            raise TypeError(f"Remote: version must be a text such as '2024-05', not {self.version!r}")
+            raise TypeError(f"Remote: version must be a string such as '2024-05', not {self.version!r}")
         for name in ("encode", "decode"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise TypeError(f"Remote: {name} must be a function, not {type(getattr(self, name)).__name__}")
@@ -187,13 +187,13 @@ class Remote:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Remote counts its rows and keeps its answers in one process, and copies of it would pay twice: use "
+            "a Remote counts its rows and caches its predictions in one process, and copies of it would pay twice: use "
             "n_jobs=1, its rows share requests anyway"
         )
 
     @property
     def usage(self) -> Usage:
-        """What was sent so far."""
+        """Counts of requests and rows so far."""
         state = self._state
         return Usage(state.requests, state.retries, state.sent, state.saved)
 
@@ -214,26 +214,26 @@ class Remote:
                     asked[key] = row
             self._require_affordable(len(asked))
             state.saved += len(keys) - len(asked)
-            self._ask(columns, asked, answers)
+            self._fetch(columns, asked, answers)
         return _stack([answers[key] for key in keys])
 
-    def _ask(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
-        """Ask about all rows, batch by batch, and keep each batch as it comes."""
+    def _fetch(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
+        """Fetch the predictions of all rows batch by batch, and cache each batch as it arrives."""
         state, todo = self._state, list(asked)
         for start in range(0, len(todo), self.batch_rows):
             keys = todo[start : start + self.batch_rows]
             try:
-                said = self._batch(columns, [asked[key] for key in keys])
+                received = self._send_batch(columns, [asked[key] for key in keys])
             except (PredictionError, BudgetSpentError) as error:
                 kept = f"{start:,} of {len(todo):,} rows were answered"
-                advice = f"{kept} and are kept, asking again goes on from there" if start else kept
+                advice = f"{kept} and are kept, another call continues from there" if start else kept
                 raise type(error)(f"{error}; {advice}") from None
-            for key, one in zip(keys, said, strict=True):
+            for key, one in zip(keys, received, strict=True):
                 answers[key] = state.cache[key] = one
             while len(state.cache) > self.cache_rows:
                 state.cache.popitem(last=False)
 
-    def _batch(self, columns: list[str], rows: list[list[Any]]) -> list[Answer]:
+    def _send_batch(self, columns: list[str], rows: list[list[Any]]) -> list[Answer]:
         payload = {"columns": columns, "rows": rows} if self.encode is None else self.encode(columns, rows)
         content = self._deliver(as_body(payload), len(rows))
         try:
@@ -246,7 +246,7 @@ class Remote:
             raise PredictionError(self._explain(reason)) from None
 
     def _deliver(self, body: bytes, rows: int) -> bytes:
-        """Send one body, again if need be."""
+        """Send one body, with retries, and return the content of the response."""
         state = self._state
         for attempt in range(int(self.retries) + 1):
             self._require_affordable(rows)
@@ -281,16 +281,13 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """What tells this model from others: its address and version.
-
-        User and password do not count. The query does, but may hold secrets: of it there is only a digest.
-        """
+        """Address and version, without user and password; the query, which may hold secrets, only as a digest."""
         query = urlsplit(self.url).query
-        asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:_DIGEST_CHARACTERS]}" if query else ""
-        return f"{public_url(self.url)}{asked}" + ("" if self.version is None else f" version {self.version}")
+        digest = f"?{hashlib.sha256(query.encode()).hexdigest()[:_DIGEST_CHARACTERS]}" if query else ""
+        return f"{public_url(self.url)}{digest}" + ("" if self.version is None else f" version {self.version}")
 
     def _client(self) -> Any:
-        """Return the client, a fresh one after an exchange that failed."""
+        """Return the HTTP client, a new one after a failed exchange."""
         state = self._state
         if state.client is None:
             weakref.finalize(self, _close, state)
@@ -311,12 +308,12 @@ def _name_column(label: int) -> str:
 def _stack(answers: list[Answer]) -> Array:
     widths = {len(one) if isinstance(one, tuple) else 0 for one in answers}
     if len(widths) > 1:
-        raise PredictionError(f"some rows were answered by lists of {max(widths)} numbers, others otherwise")
+        raise PredictionError(f"predictions of some rows are lists of {max(widths)} numbers, of others not")
     return np.array(answers, dtype=float)
 
 
 def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
-    """Wrap a remote model; it is shown frames, with the names of the features where the data are an array."""
+    """Wrap a remote model, which gets frames with the names of the features even if the data are an array."""
     table = table_decoder(space)
     classes = None if remote.classes is None else tuple(remote.classes)
     return Predictor(

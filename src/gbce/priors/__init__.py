@@ -1,4 +1,4 @@
-"""Laws of a counterfactual around a row, before the model has been asked: ``p(x | row)``."""
+"""Priors: distributions ``p(x | row)`` of counterfactuals around a row, before the model is taken into account."""
 
 from gbce.priors._columns import ColumnCells, ColumnDistribution, WithEffort, column_distributions
 from gbce.priors._distance import DistancePrior, Gower

@@ -1,4 +1,7 @@
-"""Any distance as a prior: ``exp(-distance(x, row))``, reached through a proposal and corrected by weights."""
+"""Priors ``exp(-distance(x, row))`` for arbitrary distances, sampled from a fitted proposal with importance weights.
+
+A distance is first checked to be integrable, along random and flattest rays. Gower's distance is a ready one.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,20 +16,38 @@ from gbce.priors._assemble import Chained
 from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, Distribution
 from gbce.priors._families import SHRINKAGE
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import IntegerSteps, Part, Reals
+from gbce.priors._parts import FiniteValues, Part, Reals
 from gbce.space import Space
 
 __all__ = ["DistancePrior", "Gower", "require_integrable"]
 
-# --- whether ``exp(-distance)`` has finite mass, judged along rays ---------------------------------------------------
+Distance = Callable[[Array, Array], Array]
 
-_SEED = 20_000  # any number, but fixed: whether a distance is refused must not depend on the user's seed
-_N_RAYS = 64  # random directions beside the axes; chosen by hand
-_N_REFINED = 4  # of these, those that grow least, turned to grow still less
-_FAR = 2.0 ** np.arange(10, 46)  # where growth is judged, in units of each feature's scale: a thousand to 4e13
-_FAR_END, _LONG_WAY = 4, 10  # doublings at the far end, and those of a thousandfold way
-_FIRST_TURN, _LEAST_TURN = 0.5, 1e-14  # of a ray of length one: the last is near its rounding error
-_SHORTEST_RAY = 0.1  # a turned ray that is shorter has lost its direction
+# Integrability.
+_SEED = 20_000  # any number, but fixed: whether a distance is rejected must not depend on the user's seed
+_N_RAYS = 64  # random directions besides the axes; chosen by hand
+_N_REFINED = 4  # of these, those of slowest growth, which are then rotated to grow even less
+_FAR = 2.0 ** np.arange(10, 46)  # where growth is measured, in units of each feature's scale: a thousand to 4e13
+_FAR_END, _LONG_WAY = 4, 10  # doublings at the far end, and those of a thousandfold distance
+_FIRST_TURN, _LEAST_TURN = 0.5, 1e-14  # steps relative to a unit ray: the last is near its rounding error
+_SHORTEST_RAY = 0.1  # a rotated ray that is shorter has lost its direction
+
+# Fitting the proposal.
+_PILOT_SEED = 20_000  # any number, but fixed: the proposal is part of the prior and must not depend on the user's seed
+_N_PILOT = 2_000  # points of a round of fitting; they need no model call
+_LAPLACE_GROWTH, _NORMAL_GROWTH = 0.95, 1.95  # powers of one and two, less a tolerance: growth is measured, not known
+_DOUBLINGS = 30.0  # of a feature's scale, up and down: moves from a billionth to a billion times of it are tried
+_DEAREST_LEVEL = 50.0  # cost of a level, which leaves it a probability of about 2e-22 instead of zero
+# Standard deviations of the normal and the Laplace distribution; for Student's, whose own is 1.41, the scale that fits
+# a normal distribution best.
+_SPREAD = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}
+# Chosen by hand. A poor fit costs effective draws, never correctness: the weights correct it.
+_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # least deviation of a proposal: in integer steps, or relative to the first guess
+_BETTER = 1.05  # times the best effective sample size so far: a smaller gain is noise
+_PATIENCE = 4  # rounds without a better fit before the best one is taken
+_MIN_ESS_SHARE, _TEMPERING, _LEAST_POWER = 0.2, 0.8, 1e-6  # effective share of points; factor and least power for it
+
+# --- integrability ---------------------------------------------------------------------------------------------------
 
 
 def require_integrable(
@@ -38,31 +59,34 @@ def require_integrable(
     unit: Array,
     names: tuple[str, ...],
 ) -> float:
-    """Refuse a distance whose ``exp(-d)`` has infinite mass; return the slowest power at which it grows.
+    """Reject a distance for which ``exp(-d)`` has infinite mass; return the slowest power at which it grows.
 
-    Along a ray the mass is the integral of ``r**(m-1) exp(-d(r))`` over the ``m`` features without bounds, finite
-    if ``d`` outgrows ``m log r``. A space with no such feature is compact: anything can be integrated.
+    Along a ray the mass is the integral of ``r**(m-1) exp(-d(r))`` over the ``m`` unbounded features, finite if ``d``
+    outgrows ``m log r``. A space without such features is compact: everything is integrable.
     """
     up, down = ~np.isfinite(high), ~np.isfinite(low)
     m = int((up | down).sum())
     if m == 0:
         return np.inf
 
-    def along(rays: Array, way: Array) -> Array:
-        x = np.tile(x0, (len(rays), len(way), 1))
-        x[:, :, free] += way[None, :, None] * (rays * unit)[:, None, :]
-        return cost(x.reshape(-1, len(x0))).reshape(len(rays), len(way))
+    def measure_along(rays: Array, radii: Array) -> Array:
+        x = np.tile(x0, (len(rays), len(radii), 1))
+        x[:, :, free] += radii[None, :, None] * (rays * unit)[:, None, :]
+        return cost(x.reshape(-1, len(x0))).reshape(len(rays), len(radii))
 
-    rays = _rays(up, down)
-    flattest = rays[np.argsort(along(rays, _FAR[:1])[:, 0], kind="stable")[:_N_REFINED]]
-    rays = np.vstack([rays, *(_turn_flatter(ray, up, down, lambda r: along(r, _FAR[:1])[:, 0]) for ray in flattest)])
-    d = along(rays, _FAR)
+    def measure_nearest(rays: Array) -> Array:
+        return measure_along(rays, _FAR[:1])[:, 0]
+
+    rays = _draw_rays(up, down)
+    flattest = rays[np.argsort(measure_nearest(rays), kind="stable")[:_N_REFINED]]
+    rays = np.vstack([rays, *(_rotate_flatter(ray, up, down, measure_nearest) for ray in flattest)])
+    d = measure_along(rays, _FAR)
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = np.diff(d, axis=1) / np.log(2.0)
         power = np.log2(d[:, 1:] / d[:, :-1])
-    # an infinite distance is as far as can be
+    # an infinite distance grows fast enough
     slope, power = np.where(np.isinf(d[:, 1:]), np.inf, slope), np.where(np.isinf(d[:, 1:]), np.inf, power)
-    # flat at the far end, or, for a direction found by search and so not quite exact, over a thousandfold way
+    # flat at the far end, or, for a direction found by search and so not quite exact, over a thousandfold distance
     slow = (slope[:, -_FAR_END:].min(axis=1) <= m) | (slope[:, :_LONG_WAY].max(axis=1) <= m)
     if slow.any():
         first = int(np.flatnonzero(slow)[0])
@@ -70,15 +94,15 @@ def require_integrable(
         where = f"Along {moving[0]!r}" if len(moving) == 1 else "In a direction without bounds"
         raise ValueError(
             f"DistancePrior: exp(-distance) cannot be integrated. {where} the distance reaches only "
-            f"{d[first, _LONG_WAY]:.4g} however far one goes (it must outgrow {m} x log of the way), so the prior "
-            "would have infinite mass there. Use a distance that grows, such as a norm, or bound those features in the "
-            "Space."
+            f"{d[first, _LONG_WAY]:.4g} however far one goes (it must grow faster than {m} x log of the move), so the "
+            "prior would have infinite mass there. Use a distance that grows, such as a norm, or bound those features "
+            "in the Space."
         )
     return float(power[:, -_FAR_END:].min())
 
 
-def _rays(up: Array, down: Array) -> Array:
-    """Directions without bounds: along each feature, and at random."""
+def _draw_rays(up: Array, down: Array) -> Array:
+    """Return unbounded directions: along each feature, and at random."""
     rng = np.random.default_rng(_SEED)
     axes = np.vstack([np.diag(up.astype(float)), -np.diag(down.astype(float))])
     sign = np.where(up & down, rng.choice([-1.0, 1.0], (_N_RAYS, len(up))), np.where(up, 1.0, -1.0))
@@ -87,8 +111,8 @@ def _rays(up: Array, down: Array) -> Array:
     return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
 
-def _turn_flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Array]) -> Array:
-    """Turn a ray, one coordinate at a time and in ever smaller steps, to where the distance grows least."""
+def _rotate_flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Array]) -> Array:
+    """Rotate a ray by coordinate descent with decreasing steps to where the distance grows least."""
     best, step = float(distance(ray[None, :])[0]), _FIRST_TURN
     turns = np.vstack([np.diag((up | down).astype(float)), -np.diag((up | down).astype(float))])
     while step > _LEAST_TURN and best > 0:
@@ -103,41 +127,26 @@ def _turn_flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array]
     return ray
 
 
-# --- any distance as a prior -----------------------------------------------------------------------------------------
-
-Distance = Callable[[Array, Array], Array]
-
-_PILOT_SEED = 20_000  # any number, but fixed: the proposal is part of the prior, whatever seed the user gives
-_N_PILOT = 2_000  # points of a round of fitting; they cost no model call
-_LAPLACE_GROWTH, _NORMAL_GROWTH = 0.95, 1.95  # powers of one and two, less an allowance: growth is measured, not known
-_DOUBLINGS = 30.0  # of a feature's scale, up and down: moves from a billionth to a billion times of it are tried
-_DEAREST_LEVEL = 50.0  # cost of a level, which leaves it a probability of about 2e-22 instead of none
-# Spread of each law: the standard deviation of a normal and a Laplace law; for Student's, whose own is 1.41, the scale
-# that fits a normal law best.
-_SPREAD = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}
-# The following were chosen by hand. A poor fit costs effective draws, never correctness: weights make up for it.
-_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # least deviation of a proposal: in whole steps, or against the first guess
-_BETTER = 1.05  # times the best effective sample size so far: a smaller gain is noise
-_PATIENCE = 4  # rounds without a better fit before the best one is taken
-_COUNTING, _WEAKER, _WEAKEST = 0.2, 0.8, 1e-6  # share of points that must count; factor and least power to get there
+# --- distance priors -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class DistancePrior:
     """The prior ``exp(-distance(x, row))`` for any distance, restricted to the space.
 
-    Rows are proposed by a map of its own, fitted to the distance without a single model call, and every point
-    carries the correction for it. A distance that stays bounded, or grows too slowly, in a direction without bounds
-    has no such prior (its mass is infinite), and is refused; so is one that can only just be integrated.
+    Rows are drawn from a proposal fitted to the distance without any model call, and corrected by importance weights.
+    A distance that is bounded, or grows too slowly, in an unbounded direction has no such prior (its mass is infinite)
+    and is rejected; so is one that is only just integrable.
 
     Parameters
     ----------
     distance : callable
         ``distance(x, row)`` with ``x`` of shape ``(n, d)`` and ``row`` of shape ``(d,)``, in the features' own
-        units, levels by their positions; returns ``(n,)`` numbers that are zero or more (infinity excludes a point).
+        units, levels by their positions; returns ``(n,)`` non-negative numbers (infinity excludes a point).
         :class:`gbce.Gower` is a ready one for mixed tables.
     proposal : Gaussian or Laplace, optional
-        Propose from this prior instead of a fitted map. Its tails must not be lighter than the distance's.
+        Draw from this prior instead of a fitted proposal. Its tails must not be lighter than those of
+        ``exp(-distance)``.
 
     Examples
     --------
@@ -156,12 +165,12 @@ class DistancePrior:
             raise TypeError(f"DistancePrior: proposal must be a prior such as gbce.Laplace(), not {self.proposal!r}")
 
     def learned(self, space: Space, data: Array) -> "DistancePrior":
-        """Return this prior with what its distance learns from data ``(n, d)``."""
+        """Return this prior with its distance fitted to data ``(n, d)``."""
         learn: Any = getattr(self.distance, "learned", None)
         return self if learn is None else replace(self, distance=learn(space, data))
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
-        """Place the law at the row ``x0``, fitting the proposal to the distance there."""
+        """Place the prior at the row ``x0``, fitting the proposal to the distance there."""
         free, low, high = free_features(space, x0)
         if any(space.features[j].missing in ("leave", "any") for j in free):
             raise ValueError(
@@ -180,12 +189,13 @@ class DistancePrior:
         if self.proposal is not None:
             base = self.proposal.at(space, x0)
             if not base.exact:
-                raise ValueError("DistancePrior: a proposal must be a plain map, without a correction of its own")
+                raise ValueError("DistancePrior: a proposal must be sampled exactly, without importance weights")
             return replace(base, distance=cost)
-        levels = tuple(_levels(cost, x0, space, j) for j in free[~number])
+        levels = tuple(_propose_levels(cost, x0, space, j) for j in free[~number])
         if len(where) == 0:
             return LocatedPrior(space, x0, levels, cost)
-        start = _numbers(space, x0, STUDENT, where, _reach(cost, x0, where, low, high, unit), low, high)
+        scales = _guess_scales(cost, x0, where, low, high, unit)
+        start = _propose_numbers(space, x0, STUDENT, where, scales, low, high)
         fits = [
             _fit(LocatedPrior(space, x0, (start, *levels), cost), distribution)
             for distribution in _safe_distributions(growth)
@@ -193,8 +203,9 @@ class DistancePrior:
         return max(fits, key=lambda fit: fit[1])[0]
 
     def _measure(self, x: Array, x0: Array, space: Space) -> Array:
+        """Call the user's distance and check its values ``(n,)``."""
         with np.errstate(over="ignore"):
-            measured = self.distance(x.copy(), x0.copy())  # it may write into what it gets
+            measured = self.distance(x.copy(), x0.copy())  # it may modify its arguments
         try:
             d = np.asarray(measured, dtype=float)
         except (TypeError, ValueError):
@@ -212,12 +223,14 @@ class DistancePrior:
 
 
 def _safe_distributions(growth: float) -> list[Distribution]:
-    """Laws whose tails are not lighter than ``exp(-r**growth)``."""
+    """Return the distributions whose tails are not lighter than ``exp(-r**growth)``."""
     return [STUDENT] + [LAPLACE] * (growth >= _LAPLACE_GROWTH) + [NORMAL] * (growth >= _NORMAL_GROWTH)
 
 
-def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array) -> Array:
-    """How far each feature alone can move before the distance rises by one: a first guess of its scale."""
+def _guess_scales(
+    cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array
+) -> Array:
+    """Return how far each feature alone can move before the distance rises by one: a first guess of its scale."""
     steps = 2.0 ** np.arange(-_DOUBLINGS, _DOUBLINGS + 1)
     x = np.tile(x0, (len(free), 2, len(steps), 1))
     for j, feature in enumerate(free):
@@ -226,31 +239,31 @@ def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, h
     d = cost(x.reshape(-1, len(x0))).reshape(len(free), 2, len(steps))
     near = d <= d.min() + 1.0
     moved = np.stack([np.abs(x[j, :, :, feature] - x0[feature]) / unit[j] for j, feature in enumerate(free)])
-    reach = (near * moved).max(axis=(1, 2))  # a move that a limit cuts goes no farther than the limit
-    return unit * np.maximum(reach, steps[0])
+    farthest = (near * moved).max(axis=(1, 2))  # a clipped move counts up to its limit
+    return unit * np.maximum(farthest, steps[0])
 
 
-def _numbers(
+def _propose_numbers(
     space: Space, x0: Array, distribution: Distribution, where: Array, factor: Array, low: Array, high: Array
 ) -> Reals | Chained:
-    """Return a part that proposes numbers, whole ones in whole steps."""
-    whole = space.discrete[where]
-    if not whole.any():
+    """Build the part that proposes numbers, integers in integer steps."""
+    stepped = space.discrete[where]
+    if not stepped.any():
         return Reals(where, distribution, x0[where], factor, low, high)
-    none = np.zeros((0, len(where)))
-    return Chained(where, distribution, x0[where], factor, low, high, whole, none, np.zeros(0))
+    no_coefs = np.zeros((0, len(where)))
+    return Chained(where, distribution, x0[where], factor, low, high, stepped, no_coefs, np.zeros(0))
 
 
-def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> Part:
-    """Return a part that proposes the levels of a category by what each costs alone."""
+def _propose_levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> Part:
+    """Build the part that proposes the levels of a category, each by its own cost."""
     codes = np.arange(len(space.features[j].levels or ()), dtype=float)
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
-    return IntegerSteps(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
+    return FiniteValues(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
 
 
 def _fit(start: LocatedPrior, distribution: Distribution) -> tuple[LocatedPrior, float]:
-    """Match the map's second moments about the row to the prior's, by importance sampling that tempers itself."""
+    """Fit the proposal's second moments about the row by tempered importance sampling; also return its ESS."""
     rng = np.random.default_rng(_PILOT_SEED)
     spread = _SPREAD[distribution.name]
     numbers: Any = start.parts[0]
@@ -261,31 +274,32 @@ def _fit(start: LocatedPrior, distribution: Distribution) -> tuple[LocatedPrior,
         placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
         log_weights, factor = -placed.log_correction, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
-            factor, stale = 0.5 * factor, stale + 1  # every point is excluded: look nearer to the row
+            factor, stale = 0.5 * factor, stale + 1  # every point is excluded: propose nearer to the row
         else:
             quality = effective_sample_size(normalise(log_weights))
             stale = 0 if quality > _BETTER * best[1] else stale + 1
             if quality > best[1]:
                 best = (located, quality)
-            weights = normalise(_flatten(log_weights))
+            weights = normalise(_temper(log_weights))
             offset = placed.x[:, numbers.where] - numbers.origin
-            factor = _factor(offset, weights, correlated=correlated) / spread
-            if factor.ndim == 1:  # few points may not have moved a feature at all
+            factor = _estimate_factor(offset, weights, correlated=correlated) / spread
+            if factor.ndim == 1:  # among few points a feature may not have moved at all
                 step = np.where(start.space.discrete[numbers.where], _LEAST_STEP, _LEAST_MOVE * numbers.factor)
                 factor = np.maximum(factor, step)
         located = replace(start, parts=(replace(numbers, distribution=distribution, factor=factor), *start.parts[1:]))
     return best
 
 
-def _flatten(log_weights: Array) -> Array:
-    """Flatten weights until a fifth of the points count, so that a bad first guess still points the right way."""
-    power = 1.0
-    while power > _WEAKEST and effective_sample_size(normalise(power * log_weights)) < _COUNTING * len(log_weights):
-        power *= _WEAKER
+def _temper(log_weights: Array) -> Array:
+    """Temper weights until a fifth of the points are effective, so that a bad first guess still helps."""
+    power, n = 1.0, len(log_weights)
+    while power > _LEAST_POWER and effective_sample_size(normalise(power * log_weights)) < _MIN_ESS_SHARE * n:
+        power *= _TEMPERING
     return power * log_weights
 
 
-def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
+def _estimate_factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
+    """Estimate scales ``(k,)`` from weighted offsets ``(n, k)``, or a shrunk Cholesky factor ``(k, k)``."""
     moments = (offset * weights[:, None]).T @ offset
     scale = np.sqrt(np.diag(moments))
     if not correlated or len(scale) == 1:
@@ -295,11 +309,14 @@ def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
     return scale[:, None] * np.linalg.cholesky(shrunk)
 
 
+# --- Gower's distance ------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Gower:
-    """Gower's distance over mixed rows, times ``strength``: for :class:`DistancePrior`.
+    """Gower's distance for mixed tables, times ``strength``: for :class:`DistancePrior`.
 
-    The mean over features of what each has changed: a number by its share of the range in the data, a category by one.
+    The mean over features of each change: of a number relative to its range in the data, of a category one.
 
     Parameters
     ----------
@@ -315,7 +332,7 @@ class Gower:
     'attainable'
     """
 
-    strength: float = 10.0  # chosen by hand: a change of everything by its whole range costs ten
+    strength: float = 10.0  # chosen by hand: changing every feature by its whole range costs ten
     width: Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -324,7 +341,7 @@ class Gower:
             raise ValueError(f"Gower: strength must be positive, not {self.strength!r}")
 
     def learned(self, space: Space, data: Array) -> "Gower":
-        """Return this distance with the ranges of data ``(n, d)``; a category's is any change at all."""
+        """Return this distance with the ranges of data ``(n, d)``; zero for categories."""
         spread = np.nanmax(data, axis=0) - np.nanmin(data, axis=0)
         unordered = np.array([feature.unordered for feature in space.features])
         return replace(self, width=np.where(unordered, 0.0, np.where(spread > 0, spread, space.scale)))
@@ -333,7 +350,7 @@ class Gower:
         """Return the distance ``(n,)`` of rows ``(n, d)``."""
         if self.width is None:
             raise ValueError("Gower has seen no data yet; give the prior to gbce.Explainer(..., prior=...)")
-        gap = np.abs(x - row)
-        share = np.where(self.width > 0, gap / np.where(self.width > 0, self.width, 1.0), gap != 0)
-        share = np.where(np.isnan(gap), np.isnan(x) != np.isnan(row), share)
+        difference = np.abs(x - row)
+        share = np.where(self.width > 0, difference / np.where(self.width > 0, self.width, 1.0), difference != 0)
+        share = np.where(np.isnan(difference), np.isnan(x) != np.isnan(row), share)
         return self.strength * share.mean(axis=1)

@@ -1,7 +1,7 @@
-"""Standard laws between two limits: how probable a stretch is, the moments within it, and draws from it.
+"""Standard symmetric distributions, their truncation as a map of Gaussian noise, and their moments in intervals.
 
-Everything is computed in the tail on which a stretch lies and with logarithms of probabilities, so that stretches far
-out, and very narrow ones, keep their digits.
+Everything is computed in the nearer tail and with log probabilities, so that intervals far out, and very narrow ones,
+stay accurate.
 """
 
 import math
@@ -21,41 +21,45 @@ __all__ = [
     "NORMAL",
     "STUDENT",
     "Distribution",
-    "Ends",
     "IntervalMoments",
+    "Truncation",
     "draw_within",
+    "interval_moments",
     "log_mass",
-    "measure",
     "truncate",
     "truncate_and_weigh",
     "untruncate",
 ]
 
-# --- standard symmetric laws in one dimension, and their truncation as a map of Gaussian noise -----------------------
+# Least tail probability of Student's t, at twelve deviations of the noise: beyond it quantiles would reach 1e75, which
+# models in single precision cannot represent.
+_LEAST_TAIL = float(ndtr(-12.0))
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)  # by definition of the normal density
+# Width times slope of an interval up to which five Gauss-Legendre nodes integrate the density to rounding: the rule is
+# exact up to degree nine, and 0.1**10 / 10! is below 1e-16. Differences of tail probabilities lose digits there.
+_NARROW = 0.1
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(5)
+_FARTHEST = 1e150  # stands for infinity, so that its square is finite; no distribution has mass there
+
+# --- distributions ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A law symmetric about zero: ``cdf`` must be accurate in the lower tail; the upper one follows by symmetry.
-
-    ``from_normal`` maps standard normal noise to the law when there are no bounds. ``cost`` is minus the log density,
-    zero at zero; ``reach`` is how far out it is not yet negligible: there the cost is 40 or a little more, and the
-    density some 1e-18 of its peak. ``farthest`` is where probabilities come to the end of double precision, at a cost
-    of about 600: what lies beyond does not occur, however much a model asks for it.
-    """
+    """A distribution symmetric about zero."""
 
     name: str
-    cdf: Callable[[Array], Array]
+    cdf: Callable[[Array], Array]  # accurate in the lower tail; the upper one follows by symmetry
     quantile: Callable[[Array], Array]
     log_pdf: Callable[[Array], Array]
-    from_normal: Callable[[Array], Array]
-    cost: Callable[[Array], Array]
-    reach: float
-    farthest: float
+    from_normal: Callable[[Array], Array]  # maps standard normal noise to the untruncated distribution
+    cost: Callable[[Array], Array]  # minus the log density, zero at zero
+    reach: float  # where it becomes negligible: a cost of 40 or a little more, a density of some 1e-18 of its peak
+    farthest: float  # where probabilities underflow double precision, at a cost of about 600: nothing occurs beyond
 
 
 def _half_square(t: Array) -> Array:
-    with np.errstate(over="ignore"):  # a move beyond any number has an infinite cost
+    with np.errstate(over="ignore"):  # the cost of an enormous move is infinite
         return 0.5 * np.square(t)
 
 
@@ -72,13 +76,8 @@ def _laplace_from_normal(z: Array) -> Array:
     return np.sign(z) * -(math.log(2.0) + log_ndtr(-np.abs(z)))
 
 
-# Of a heavy tail, at twelve deviations of the noise: what is less likely would be as far out as 1e75, which models that
-# compute in single precision do not take.
-_LEAST_TAIL = float(ndtr(-12.0))
-
-
 def _student_quantile(u: Array) -> Array:
-    """Quantile of Student's law with four degrees of freedom, in closed form."""
+    """Compute the quantile of Student's t with four degrees of freedom, in closed form."""
     tail = np.maximum(np.minimum(u, 1.0 - u), _LEAST_TAIL)
     root = np.sqrt(4.0 * tail * (1.0 - tail))
     size = 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(root, 1.0)) / 3.0) / root - 1.0, 0.0))
@@ -105,7 +104,7 @@ LAPLACE = Distribution(
     reach=40.0,
     farthest=600.0,
 )
-# four degrees of freedom: heavy tails, a finite variance, and a quantile in closed form
+# Four degrees of freedom: heavy tails, a finite variance, and a quantile in closed form.
 STUDENT = Distribution(
     "student",
     lambda t: stdtr(4.0, t),
@@ -118,20 +117,25 @@ STUDENT = Distribution(
 )
 
 
-def truncate(distribution: Distribution, z: Array, low: Array, high: Array) -> Array:
-    """Map standard normal noise ``z`` to the law restricted to ``[low, high]`` by its inverse CDF.
+KNOWN_DISTRIBUTIONS = (NORMAL, LAPLACE)  # those whose interval moments have closed forms
 
-    Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one. In a tail without
-    an end, noise so far out that its probability is zero in floating point is mapped to a finite value all the same.
+# --- truncation ------------------------------------------------------------------------------------------------------
+
+
+def truncate(distribution: Distribution, z: Array, low: Array, high: Array) -> Array:
+    """Map standard normal noise ``z`` to the distribution truncated to ``[low, high]`` by its inverse CDF.
+
+    Computed from the nearer tail, so that no digits are lost where the other CDF is close to one. In an unbounded tail,
+    noise whose tail probability underflows is still mapped to a finite value.
     """
     return _truncate(distribution, z, low, high, distribution.cdf(low), distribution.cdf(high))
 
 
 def truncate_and_weigh(distribution: Distribution, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return what :func:`truncate` and :func:`log_mass` do, which have most of their work in common."""
+    """Return the results of :func:`truncate` and :func:`log_mass`, sharing most of their work."""
     at_low, at_high = distribution.cdf(low), distribution.cdf(high)
     mass, upper = at_high - at_low, low > 0
-    if upper.any():  # mirrored, where that is the nearer tail
+    if upper.any():  # mirrored where the upper tail is nearer
         upper, least, most = np.broadcast_arrays(upper, low, high)
         mass[upper] = distribution.cdf(-least[upper]) - distribution.cdf(-most[upper])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,32 +143,20 @@ def truncate_and_weigh(distribution: Distribution, z: Array, low: Array, high: A
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
-    """Limits of a law ``(k,)`` with its CDF there, for noise that comes again and again.
-
-    Parameters
-    ----------
-    law : Law
-        The law.
-    low, high : array of shape (k,)
-        The limits.
-    at_low, at_high : array of shape (k,)
-        Its CDF there.
-    beyond_high, beyond_low : array of shape (k,)
-        The same from the other side: its CDF at the mirrored limits.
-    """
+class Truncation:
+    """Truncation limits ``(k,)`` with the CDF there, computed once for repeated use."""
 
     distribution: Distribution
     low: Array
     high: Array
-    at_low: Array
+    at_low: Array  # CDF at the limits
     at_high: Array
-    beyond_high: Array
+    beyond_high: Array  # CDF at the mirrored limits: the upper tail probabilities
     beyond_low: Array
 
     @classmethod
-    def of(cls, distribution: Distribution, low: Array, high: Array) -> "Ends":
-        """Work the CDF out."""
+    def of(cls, distribution: Distribution, low: Array, high: Array) -> "Truncation":
+        """Compute the CDF at the limits."""
         return cls(
             distribution,
             low,
@@ -175,13 +167,13 @@ class Ends:
             distribution.cdf(-low),
         )
 
-    def take(self, which: Array) -> "Ends":
+    def take(self, which: Array) -> "Truncation":
         """Return the limits at ``which`` ``(m,)``."""
         ends = (self.low, self.high, self.at_low, self.at_high, self.beyond_high, self.beyond_low)
-        return Ends(self.distribution, *(end[which] for end in ends))
+        return Truncation(self.distribution, *(end[which] for end in ends))
 
     def truncate(self, z: Array) -> Array:
-        """Map noise ``(k,)`` or ``(n, k)`` as :func:`truncate` does."""
+        """Map noise ``(k,)`` or ``(n, k)`` like :func:`truncate`."""
         mirrored = self.beyond_high, self.beyond_low
         return _truncate(self.distribution, z, self.low, self.high, self.at_low, self.at_high, mirrored)
 
@@ -195,7 +187,7 @@ def _truncate(
     at_high: Array,
     mirrored: tuple[Array, Array] | None = None,
 ) -> Array:
-    """Map noise, where the CDF at the limits is known, and perhaps at the ``mirrored`` ones: at the upper one first."""
+    """Map noise given the CDF at the limits, and optionally at the ``mirrored`` limits (upper, lower)."""
     from_below = at_low + ndtr(z) * (at_high - at_low)
     lower = from_below <= 0.5
     above = ~lower
@@ -203,21 +195,22 @@ def _truncate(
     value[lower] = distribution.quantile(np.maximum(from_below[lower], TINY))
     if mirrored is None and low.shape == high.shape == above.shape:
         at_low, at_high = distribution.cdf(-high[above]), distribution.cdf(-low[above])
-    else:  # limits that many values share are worked out once
+    else:  # limits shared by many values are evaluated once
         ends = (distribution.cdf(-high), distribution.cdf(-low)) if mirrored is None else mirrored
-        at_low, at_high = (_spread(end, above.shape)[above] for end in ends)
-    tail = ndtr(-_spread(z, above.shape)[above])
+        at_low, at_high = (_broadcast(end, above.shape)[above] for end in ends)
+    tail = ndtr(-_broadcast(z, above.shape)[above])
     value[above] = -distribution.quantile(np.maximum(at_low + tail * (at_high - at_low), TINY))
     return value.clip(low, high)
 
 
-def _spread(values: Array, shape: tuple[int, ...]) -> Array:
+def _broadcast(values: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast values to a shape, without a call if they already have it."""
     return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
 def untruncate(distribution: Distribution, value: Array, low: Array, high: Array) -> Array:
-    """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # no room between the limits has no noise: NaN
+    """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits, NaN between equal limits."""
+    with np.errstate(invalid="ignore", divide="ignore"):
         at_low, at_high = distribution.cdf(low), distribution.cdf(high)
         below = (distribution.cdf(value) - at_low) / (at_high - at_low)
         at_low, at_high = distribution.cdf(-high), distribution.cdf(-low)
@@ -226,28 +219,20 @@ def untruncate(distribution: Distribution, value: Array, low: Array, high: Array
 
 
 def log_mass(distribution: Distribution, low: Array, high: Array) -> Array:
-    """Log probability of ``[low, high]``, from the tail in which it can be computed accurately."""
+    """Return the log probability of ``[low, high]``, computed in the nearer tail."""
     low, high = np.broadcast_arrays(low, high)
     upper = low > 0
-    one, other = np.where(upper, -high, low), np.where(upper, -low, high)  # mirrored, where that is the nearer tail
+    one, other = np.where(upper, -high, low), np.where(upper, -low, high)  # mirrored where the upper tail is nearer
     mass = distribution.cdf(other) - distribution.cdf(one)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a mass that rounding makes negative has no logarithm: NaN
+    with np.errstate(divide="ignore", invalid="ignore"):  # NaN where rounding makes the mass negative
         return np.log(mass)
 
 
-# --- standard laws between two limits --------------------------------------------------------------------------------
-
-KNOWN_DISTRIBUTIONS = (NORMAL, LAPLACE)  # laws whose stretches have closed forms
-_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)  # by definition of the normal density
-# Width times slope of a stretch up to which the density is a polynomial for five Gauss-Legendre nodes, to rounding: the
-# rule is exact up to degree nine, and 0.1**10 / 10! is below 1e-16. Differences of tails lose digits there.
-_NARROW = 0.1
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(5)
-_FARTHEST = 1e150  # stands for infinity, so that its square is finite; no law has anything there
+# --- moments and draws within intervals ------------------------------------------------------------------------------
 
 
 class IntervalMoments(NamedTuple):
-    """Of each stretch: its log probability, and given it the means of ``t``, of its square and of its size."""
+    """Log probability of each interval, and the conditional means of ``t``, ``t**2`` and ``|t|`` within it."""
 
     log_mass: Array
     mean: Array
@@ -255,32 +240,32 @@ class IntervalMoments(NamedTuple):
     size: Array
 
 
-def measure(distribution: Distribution, low: Array, high: Array) -> IntervalMoments:
-    """Measure stretches ``low < t <= high`` of a standard law, arrays ``(n,)``; empty ones have no mass.
+def interval_moments(distribution: Distribution, low: Array, high: Array) -> IntervalMoments:
+    """Compute moments of a standard distribution in intervals ``low < t <= high`` ``(n,)``; empty ones have no mass.
 
     Examples
     --------
-    >>> found = measure(LAPLACE, np.array([-np.inf, 0.0]), np.array([np.inf, np.inf]))
+    >>> found = interval_moments(LAPLACE, np.array([-np.inf, 0.0]), np.array([np.inf, np.inf]))
     >>> np.exp(found.log_mass), found.size, found.square
     (array([1. , 0.5]), array([1., 1.]), array([2., 2.]))
     """
-    low, high = _finite(low), _finite(high)
-    right = _one_side(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0))
-    left = _one_side(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0))
+    low, high = _clip_infinite(low), _clip_infinite(high)
+    right = _side_moments(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0))
+    left = _side_moments(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0))
     log_mass = np.logaddexp(right.log_mass, left.log_mass)
     with np.errstate(invalid="ignore"):
         on_right = np.where(np.isfinite(log_mass), np.exp(right.log_mass - log_mass), 0.0)
         on_left = np.where(np.isfinite(log_mass), np.exp(left.log_mass - log_mass), 0.0)
     size = on_right * right.mean + on_left * left.mean
-    return IntervalMoments(log_mass, on_right * right.mean - on_left * left.mean,
-                     on_right * right.square + on_left * left.square, size)  # fmt: skip
+    mean = on_right * right.mean - on_left * left.mean
+    return IntervalMoments(log_mass, mean, on_right * right.square + on_left * left.square, size)
 
 
 def draw_within(distribution: Distribution, low: Array, high: Array, u: Array, side: Array) -> Array:
-    """Draw ``(n,)`` from a standard law within stretches that have mass; ``u`` and ``side`` are uniform numbers."""
-    low, high = _finite(low), _finite(high)
-    right = _one_side(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0)).log_mass
-    left = _one_side(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0)).log_mass
+    """Draw ``(n,)`` from a standard distribution within intervals that have mass, given uniform ``u`` and ``side``."""
+    low, high = _clip_infinite(low), _clip_infinite(high)
+    right = _side_moments(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0)).log_mass
+    left = _side_moments(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0)).log_mass
     upper = np.log(np.maximum(side, np.finfo(float).tiny)) < right - np.logaddexp(right, left)
     near = np.where(upper, np.maximum(low, 0.0), np.maximum(-high, 0.0))
     far = np.where(upper, np.maximum(high, 0.0), np.maximum(-low, 0.0))
@@ -293,32 +278,35 @@ def draw_within(distribution: Distribution, low: Array, high: Array, u: Array, s
     return np.where(upper, size, -size)
 
 
-class _Side(NamedTuple):
-    """Stretches on the positive side: log probability, and given it the means of ``t`` and of its square."""
+class _SideMoments(NamedTuple):
+    """Log probability of intervals on the positive side, and the conditional means of ``t`` and ``t**2``."""
 
     log_mass: Array
     mean: Array
     square: Array
 
 
-def _one_side(distribution: Distribution, near: Array, far: Array) -> _Side:
-    found = _laplace_side(near, far) if distribution is LAPLACE else _normal_side(near, far)
-    some = (far > near) & np.isfinite(found.log_mass)
-    return _Side(np.where(some, found.log_mass, -np.inf), np.where(some, found.mean, 0.0),
-                 np.where(some, found.square, 0.0))  # fmt: skip
+def _side_moments(distribution: Distribution, near: Array, far: Array) -> _SideMoments:
+    """Compute moments in intervals ``0 <= near < t <= far``; zero for empty ones."""
+    found = _truncated_laplace_moments(near, far) if distribution is LAPLACE else _truncated_normal_moments(near, far)
+    has_mass = (far > near) & np.isfinite(found.log_mass)
+    log_mass = np.where(has_mass, found.log_mass, -np.inf)
+    return _SideMoments(log_mass, np.where(has_mass, found.mean, 0.0), np.where(has_mass, found.square, 0.0))
 
 
-def _laplace_side(near: Array, far: Array) -> _Side:
-    width = np.minimum(far - near, 700.0)  # beyond it nothing is left
+def _truncated_laplace_moments(near: Array, far: Array) -> _SideMoments:
+    """Compute moments of the Laplace distribution in closed form."""
+    width = np.minimum(far - near, 700.0)  # exp(-700) is zero beside one, and exp(710) overflows
     with np.errstate(divide="ignore", invalid="ignore"):
         log_mass = -near - math.log(2.0) + np.log(-np.expm1(-width))
         lost = width / np.expm1(width)
         beyond = np.clip(1.0 - lost, 0.0, width)
         square = np.clip(2.0 - lost * (width + 2.0), 0.0, np.square(width))
-    return _Side(log_mass, near + beyond, np.square(near) + 2.0 * near * beyond + square)
+    return _SideMoments(log_mass, near + beyond, np.square(near) + 2.0 * near * beyond + square)
 
 
-def _normal_side(near: Array, far: Array) -> _Side:
+def _truncated_normal_moments(near: Array, far: Array) -> _SideMoments:
+    """Compute moments of the normal distribution from Mills ratios, by quadrature in narrow intervals."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         start = log_ndtr(-near)
         log_mass = start + np.log(-np.expm1(log_ndtr(-far) - start))
@@ -328,22 +316,22 @@ def _normal_side(near: Array, far: Array) -> _Side:
         square = np.clip(1.0 + ends, np.square(near), np.square(far))
     narrow = (far - near) * (1.0 + far) < _NARROW
     if narrow.any():
-        few = _normal_narrow(near[narrow], far[narrow])
+        few = _integrate_narrow_normal(near[narrow], far[narrow])
         for whole, part in zip((log_mass, mean, square), few, strict=True):
             whole[narrow] = part
-    return _Side(log_mass, mean, square)
+    return _SideMoments(log_mass, mean, square)
 
 
-def _normal_narrow(near: Array, far: Array) -> _Side:
-    """Integrate by five nodes, against the density at the near end."""
+def _integrate_narrow_normal(near: Array, far: Array) -> _SideMoments:
+    """Compute moments by five-point Gauss-Legendre quadrature, relative to the density at the near end."""
     half = 0.5 * (far - near)
     t = near[:, None] + half[:, None] * (1.0 + _NODES)
     weight = _NODE_WEIGHTS * np.exp(-0.5 * (t - near[:, None]) * (t + near[:, None]))
     total = weight.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_mass = np.log(half * total) - 0.5 * np.square(near) - _LOG_ROOT_TWO_PI
-    return _Side(log_mass, (weight * t).sum(axis=1) / total, (weight * np.square(t)).sum(axis=1) / total)
+    return _SideMoments(log_mass, (weight * t).sum(axis=1) / total, (weight * np.square(t)).sum(axis=1) / total)
 
 
-def _finite(t: Array) -> Array:
+def _clip_infinite(t: Array) -> Array:
     return np.clip(np.asarray(t, dtype=float), -_FARTHEST, _FARTHEST)

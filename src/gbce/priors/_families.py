@@ -1,4 +1,4 @@
-"""The Gaussian prior: squared Euclidean (or Mahalanobis) distance, the paper's own."""
+"""The prior families: Gaussian (the paper's own), Laplace, sparse (spike and slab), and closeness to data."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,34 +13,39 @@ from gbce.base import Array, Prior
 from gbce.priors._assemble import Categories, assemble
 from gbce.priors._distributions import LAPLACE, NORMAL
 from gbce.priors._located import LocatedPrior, per_feature, require_width
-from gbce.priors._parts import IntegerSteps, MaybeMissing, Part, Spiked
+from gbce.priors._parts import FiniteValues, MaybeMissing, Part, Spiked
 from gbce.space import Feature, Places, Space
 
 __all__ = ["SHRINKAGE", "Gaussian", "Laplace", "NearData", "Sparse"]
 
-# --- the Gaussian prior ----------------------------------------------------------------------------------------------
-
 _SMALLEST_EIGENVALUE = 1e-12  # of a correlation matrix: less is zero up to rounding
 _ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
-SHRINKAGE = 0.05  # of estimated correlations towards none, which keeps the matrix invertible; chosen by hand
+SHRINKAGE = 0.05  # of estimated correlations towards zero, which keeps the matrix invertible; chosen by hand
+_MOST_LIKELY = 0.5  # largest probability of a change where features are few: then it is as likely as none
+_SEED = 20_002  # any number, but fixed: the density is part of the prior and must not depend on the user's seed
+_WIDTHS = np.geomspace(0.05, 2.0, 16)  # candidates, in units of each feature's scale: neighbours differ by 28%; by hand
+_FEWEST_ROWS = 3  # so that leaving one out leaves more than one
+_BLOCK_CELLS = 200_000  # of a block of distances: 1.6 MB, which stays in the processor's cache
+
+# --- Gaussian --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Normal law around the row, truncated to the space: ``d(row, x) = |x - row|**2 / (2 sigma**2)``.
+    """Normal distribution around the row, truncated to the space: ``d(row, x) = |x - row|**2 / (2 sigma**2)``.
 
-    Whole numbers and ordinals have the same cost at their own values. A category changes at the cost of one unit, and
-    to a level in proportion to its frequency.
+    Integers and ordinals have the same cost at their own values. A change of a category costs one unit, and goes to a
+    level in proportion to its frequency.
 
     Parameters
     ----------
     sigma : float, sequence or mapping
         Standard deviation in units of each feature's scale; one number, one per feature, or by name.
     cov : array of shape (d, d) or "data", optional
-        Covariance in those units instead, for correlated moves; ``"data"`` takes the correlations of the explainer's
-        data. Immutable features are conditioned on; categories move by themselves.
+        Covariance in those units instead, for correlated changes; ``"data"`` takes the correlations of the explainer's
+        data. Immutable features are conditioned on; categories are independent.
     categories : {"frequency", "uniform"}
-        Whether a category that changes prefers the levels that are frequent in the data.
+        Whether new levels of a category are drawn by their frequency in the data or uniformly.
 
     Examples
     --------
@@ -58,15 +63,15 @@ class Gaussian:
         require_categories(self.categories, "Gaussian")
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
-        """Place the law at the row ``x0``."""
+        """Place the prior at the row ``x0``."""
         if self.cov is None:
             sigma = per_feature(self.sigma, space, "Gaussian: sigma")
             return assemble(space, x0, NORMAL, sigma, categories=self.categories)
-        factor = np.linalg.cholesky(self._covariance(space))
+        factor = np.linalg.cholesky(self._read_covariance(space))
         return assemble(space, x0, NORMAL, np.ones(len(space)), categories=self.categories, factor=factor)
 
     def learned(self, space: Space, data: Array) -> "Gaussian":
-        """Return this prior with the correlations of data ``(n, d)``, if they were asked for."""
+        """Return this prior with the correlations of data ``(n, d)`` if ``cov="data"``."""
         if not isinstance(self.cov, str):
             return self
         if self.cov != "data":
@@ -87,11 +92,10 @@ class Gaussian:
         sigma = per_feature(self.sigma, space, "Gaussian: sigma")
         return replace(self, sigma=1.0, cov=correlation * np.outer(sigma, sigma))
 
-    def _covariance(self, space: Space) -> Array:
+    def _read_covariance(self, space: Space) -> Array:
+        """Check ``cov`` and return it in the features' own units."""
         if isinstance(self.cov, str):
-            raise ValueError(
-                "Gaussian: cov='data' has seen no data yet; give the prior to gbce.Explainer(..., prior=...)"
-            )
+            raise ValueError("Gaussian: cov='data' has no data yet; pass the prior to gbce.Explainer(..., prior=...)")
         if not (isinstance(self.sigma, float) and self.sigma == 1.0):
             raise ValueError("Gaussian: give sigma or cov, not both")
         try:
@@ -99,11 +103,11 @@ class Gaussian:
         except (TypeError, ValueError):
             raise ValueError(f"Gaussian: cov must be an array of numbers, not {self.cov!r}") from None
         if cov.shape != (d, d):
-            raise ValueError(f"Gaussian: cov must have shape ({d}, {d}), one line per feature, not {cov.shape}")
+            raise ValueError(f"Gaussian: cov must have shape ({d}, {d}), one row per feature, not {cov.shape}")
         if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, rtol=_ASYMMETRY, atol=_ASYMMETRY_NEAR_ZERO):
             raise ValueError("Gaussian: cov must be finite and symmetric")
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
-        # judged on the correlations, whose eigenvalues do not depend on units; zero comes out as a rounding error
+        # checked on the correlations, whose eigenvalues do not depend on units; a zero appears as a rounding error
         if not (sd > 0).all() or np.linalg.eigvalsh(cov / np.outer(sd, sd))[0] <= _SMALLEST_EIGENVALUE:
             raise ValueError("Gaussian: cov must be positive definite, but it has an eigenvalue of zero or less")
         require_width(sd, "Gaussian: the root of cov's diagonal")
@@ -111,24 +115,24 @@ class Gaussian:
 
 
 def require_categories(categories: str, what: str) -> None:
-    """Require a known way of choosing levels."""
+    """Check the option ``categories``."""
     if categories not in ("frequency", "uniform"):
         raise ValueError(f"{what}: categories must be 'frequency' or 'uniform', not {categories!r}")
 
 
-# --- the Laplace prior -----------------------------------------------------------------------------------------------
+# --- Laplace ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """Double exponential law around the row, truncated to the space: ``d(row, x) = sum |x_j - row_j| / b``.
+    """Laplace distribution around the row, truncated to the space: ``d(row, x) = sum |x_j - row_j| / b``.
 
     Parameters
     ----------
     b : float, sequence or mapping
         Mean absolute change in units of each feature's scale; one number, one per feature, or by name.
     categories : {"frequency", "uniform"}
-        Whether a category that changes prefers the levels that are frequent in the data.
+        Whether new levels of a category are drawn by their frequency in the data or uniformly.
 
     Examples
     --------
@@ -145,33 +149,31 @@ class Laplace:
         require_categories(self.categories, "Laplace")
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
-        """Place the law at the row ``x0``."""
+        """Place the prior at the row ``x0``."""
         return assemble(space, x0, LAPLACE, per_feature(self.b, space, "Laplace: b"), categories=self.categories)
 
 
-# --- the sparse prior ------------------------------------------------------------------------------------------------
-
-_MOST_LIKELY = 0.5  # chance of a change where there are few features: it is as likely as none, and answers stay short
+# --- sparse ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """Each feature changes with probability ``change``, by the law of ``base``; otherwise it stays exactly.
+    """Spike and slab: each feature changes with probability ``change``, drawn from ``base``, and else stays the same.
 
-    On a frame ``Sparse(moves=3)`` is what an explainer takes when no prior is given.
+    For a frame, ``Sparse(moves=3)`` is the default prior of an explainer.
 
     Densities of points with different numbers of changed features cannot be compared; so under this prior
-    :class:`gbce.MAP` gives the best point for each number of changes.
+    :class:`gbce.MAP` returns the best point for each number of changes.
 
     Parameters
     ----------
     base : Gaussian or Laplace, optional
-        Law of the changes; a Gaussian without ``cov``, or a Laplace. ``Gaussian()`` when left out.
+        Distribution of the changes; a Gaussian without ``cov``, or a Laplace. ``Gaussian()`` when left out.
     change : float
         Probability that a feature changes.
     moves : float, optional
-        How many features change on average, instead of ``change``: of ``m`` that can, each does with probability
-        ``moves / m``, but never more than one half, so that a feature is never more likely to change than to stay.
+        Expected number of changed features, instead of ``change``: each of the ``m`` that can change does so with
+        probability ``moves / m``, at most one half.
 
     Examples
     --------
@@ -194,40 +196,41 @@ class Sparse:
             raise TypeError(f"Sparse: base must be a prior such as gbce.Gaussian(), not {self.base!r}")
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
-        """Place the law at the row ``x0``."""
+        """Place the prior at the row ``x0``."""
         base = Gaussian() if self.base is None else self.base
-        # conditions are checked on every candidate instead: most features stay, so that most candidates meet them
-        located = base.at(_without_conditions(space), x0)
-        if located.distance is not None or located.terms or located.spikes or not _independent(located):
+        # constraints are checked on every candidate instead: most features stay, so that most candidates satisfy them
+        located = base.at(_drop_constraints(space), x0)
+        if located.distance is not None or located.terms or located.spikes or not _is_independent(located):
             raise ValueError(
-                "Sparse: base must move each feature by itself: a gbce.Gaussian without cov, or a gbce.Laplace"
+                "Sparse: base must move each feature independently: a gbce.Gaussian without cov, or a gbce.Laplace"
             )
         change = self.change if self.moves is None else min(self.moves / len(located.free), _MOST_LIKELY)
         parts = tuple(_add_spike(part, x0[part.where], change) for part in located.parts)
         return LocatedPrior(space, x0, parts, spikes=True)
 
     def learned(self, space: Space, data: Array) -> "Sparse":
-        """Return this prior with what its base learns from data."""
+        """Return this prior with its base fitted to data."""
         learn: Any = getattr(self.base, "learned", None)
         return self if learn is None else replace(self, base=learn(space, data))
 
 
-def _without_conditions(space: Space) -> Space:
-    """Return the space without its conditions; what is computed stays as it is."""
+def _drop_constraints(space: Space) -> Space:
+    """Return the space without constraints, computed features held fixed."""
     computed = {one.name for one in space.computed}
     features = tuple(replace(f, mutable=False) if f.name in computed else f for f in space.features)
     return replace(space, features=features, constraints=(), computed=())
 
 
-def _independent(located: LocatedPrior) -> bool:
+def _is_independent(located: LocatedPrior) -> bool:
+    """Whether all features are drawn independently."""
     return all(getattr(part, "factor", np.zeros(1)).ndim == 1 for part in located.parts)
 
 
 def _add_spike(part: Part, origin: Array, change: float) -> Part:
-    """Return the part with the row's own value given the probability ``1 - change``."""
-    if isinstance(part, IntegerSteps):
+    """Return the part with probability ``1 - change`` on the row's own value."""
+    if isinstance(part, FiniteValues):
         own = part.values == origin[0]
-        # the others share what is left, in proportion
+        # the other values share the rest in proportion
         price = part.price.copy()
         price[~own] += log_total(-part.price[~own]) - np.log(change)
         price[own] = -np.log1p(-change)
@@ -239,38 +242,31 @@ def _add_spike(part: Part, origin: Array, change: float) -> Part:
 
 # --- closeness to data -----------------------------------------------------------------------------------------------
 
-_SEED = 20_002  # any number, but fixed: the density is part of the prior, whatever seed the user gives
-_WIDTHS = np.geomspace(0.05, 2.0, 16)  # tried, in units of each feature's scale: neighbours differ by 28%; by hand
-_FEWEST_ROWS = 3  # so that leaving one out leaves more than one
-_BLOCK_CELLS = 200_000  # of a block of distances: 1.6 MB, which stays in the processor's cache
-
 
 @dataclass(frozen=True)
 class Density:
-    """A kernel estimate on embedded rows: Gaussian in numbers, a step down for another level of a category.
-
-    The kernel is one at its peak, so that no log density is above zero.
-    """
+    """A Gaussian kernel density estimate on embedded rows; the kernel's peak is one, so no log density exceeds 0."""
 
     points: Places
     width: float
 
     @classmethod
     def of(cls, points: Places, features: Sequence[Feature]) -> "Density":
-        """Choose the width under which rows that were left out are most probable."""
+        """Choose the bandwidth by leave-one-out likelihood."""
         n = len(points)
-        squares = _squares(points, points)
+        squares = _squared_distances(points, points)
         np.fill_diagonal(squares, np.inf)
         scores = [
-            (_log_sum(squares.copy(), -0.5 / h**2) - np.log(n - 1)).mean() - _log_volume(features, h) for h in _WIDTHS
+            (_log_sum_kernel(squares.copy(), -0.5 / h**2) - np.log(n - 1)).mean() - _log_volume(features, h)
+            for h in _WIDTHS
         ]
         return cls(points, float(_WIDTHS[int(np.argmax(scores))]))
 
     def log(self, u: Places) -> Array:
-        """Log density ``(m,)`` of embedded rows, against the highest there can be."""
+        """Return the log density ``(m,)`` at embedded rows, relative to its largest possible value."""
         block = max(1, _BLOCK_CELLS // len(self.points))
         parts = [
-            _log_sum(_squares(u.take(slice(i, i + block)), self.points), -0.5 / self.width**2)
+            _log_sum_kernel(_squared_distances(u.take(slice(i, i + block)), self.points), -0.5 / self.width**2)
             for i in range(0, len(u), block)
         ]
         return np.concatenate(parts) - np.log(len(self.points)) if parts else np.zeros(0)
@@ -278,19 +274,19 @@ class Density:
 
 @dataclass(frozen=True)
 class NearData:
-    """``base`` times ``p_D(x)**strength``: stay where data are, the paper's ``p(x | D)``.
+    """``base`` times ``p_D(x)**strength``: stay close to the data, the paper's ``p(x | D)``.
 
-    ``p_D`` is a kernel density estimate of the explainer's data in units of each feature's scale, over numbers and
-    categories alike; its width is the one under which rows that are left out are most probable.
+    ``p_D`` is a kernel density estimate of the explainer's data in units of each feature's scale, for numbers and
+    categories alike; its bandwidth is chosen by leave-one-out likelihood.
 
     Parameters
     ----------
     base : prior, optional
         ``Gaussian()`` when left out.
     strength : float
-        Zero is the base alone.
+        Exponent of the density; zero is the base alone.
     max_rows : int
-        Rows of the data that are used, picked at random.
+        Largest number of rows of the data that are used, picked at random.
 
     Examples
     --------
@@ -303,7 +299,7 @@ class NearData:
 
     base: Prior | None = None
     strength: float = 1.0
-    max_rows: int = 1_000  # the time of every density grows with it; chosen by hand
+    max_rows: int = 1_000  # the time of every evaluation grows with it; chosen by hand
     density: Density | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -320,44 +316,43 @@ class NearData:
         base = base.learned(space, data) if hasattr(base, "learned") else base
         if len(data) < _FEWEST_ROWS:
             raise ValueError(f"NearData: needs at least three rows of data, not {len(data)}")
-        some = data
         if len(data) > self.max_rows:
-            some = data[np.random.default_rng(_SEED).choice(len(data), self.max_rows, replace=False)]
-        return replace(self, base=base, density=Density.of(space.embed(some), space.features))
+            data = data[np.random.default_rng(_SEED).choice(len(data), self.max_rows, replace=False)]
+        return replace(self, base=base, density=Density.of(space.embed(data), space.features))
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
-        """Place the law at the row ``x0``."""
+        """Place the prior at the row ``x0``."""
         base = Gaussian() if self.base is None else self.base
         located = base.at(space, x0)
         density, strength = self.density, self.strength
         if density is None:
-            raise ValueError("NearData has seen no data yet; give it to gbce.Explainer(..., prior=...)")
+            raise ValueError("NearData has no data yet; pass it to gbce.Explainer(..., prior=...)")
         if strength == 0:
             return located
 
-        def away(x: Array) -> Array:
+        def density_cost(x: Array) -> Array:
             return -strength * density.log(space.embed(x))
 
-        return replace(located, terms=(*located.terms, away))
+        return replace(located, terms=(*located.terms, density_cost))
 
 
-def _log_sum(squares: Array, factor: float) -> Array:
-    """Log of the sum ``(n,)`` of ``exp(factor * squares)`` ``(n, m)`` for a factor below zero; overwrites them."""
+def _log_sum_kernel(squares: Array, factor: float) -> Array:
+    """Compute ``log(sum(exp(factor * squares)))`` of ``(n, m)`` along rows, factor negative; overwrites squares."""
     least = squares.min(axis=1)
     squares -= least[:, None]
     squares *= factor
     return np.log(np.exp(squares, out=squares).sum(axis=1)) + factor * least
 
 
-def _squares(a: Places, b: Places) -> Array:
-    """Squared distances ``(n, m)`` by one product."""
+def _squared_distances(a: Places, b: Places) -> Array:
+    """Compute squared distances ``(n, m)`` by one matrix product."""
     one, other = a.axes, b.axes
     squares = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1) - 2.0 * one @ other.T
     return np.maximum(squares, 0.0) + a.level_squares(b)
 
 
 def _log_volume(features: Sequence[Feature], h: float) -> float:
-    """Log of what a kernel of this width adds up to over all rows, up to a constant."""
+    """Compute the log of the kernel's integral over all rows, up to a constant."""
     total = 0.0
     for feature in features:
         if feature.unordered:

@@ -1,7 +1,7 @@
-"""Parts of a prior: maps of Gaussian noise to the values of one feature or of several, each with its own law.
+"""Parts of a prior: maps of Gaussian noise to the values of one or several features.
 
-With ``q`` the density of what a part draws and ``cost`` minus the log density that is wanted, ``log q + cost`` is zero,
-up to a constant, wherever a part is exact.
+With ``q`` the density of a part's draws and ``cost`` minus the log density of the prior, ``log q + cost`` is constant
+wherever a part is exact.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,14 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from gbce.base import Array
-from gbce.priors._distributions import Distribution, Ends, untruncate
+from gbce.priors._distributions import Distribution, Truncation, untruncate
 
-__all__ = ["IntegerSteps", "MaybeMissing", "Part", "Reals", "Spiked", "standardise"]
+__all__ = ["FiniteValues", "MaybeMissing", "Part", "Reals", "Spiked", "standardise"]
 
-# --- parts of a prior ------------------------------------------------------------------------------------------------
+_BELOW_ONE = 1 - 1e-16  # the largest double below one: at one the noise would be infinite
+_DEEP = -30.0  # noise below which tails are computed as logarithms: as doubles they underflow at -37.6, after division
+
+# --- numbers and levels ----------------------------------------------------------------------------------------------
 
 
 class Part(Protocol):
@@ -29,94 +32,76 @@ class Part(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the map's law is the one that is wanted."""
+        """Whether the values are distributed exactly as the prior."""
         ...
 
     @property
     def covariance(self) -> Array:
-        """Spread of the law, roughly, ``(k, k)``: units for a search."""
+        """Approximate covariance ``(k, k)``: units for a search."""
         ...
 
     def draw(self, z: Array) -> tuple[Array, Array]:
-        """Return values ``(n, k)`` and their log density ``(n,)``, up to a constant."""
+        """Map noise to values ``(n, k)`` and their log density ``(n,)``, up to a constant."""
         ...
 
     def draw_values(self, z: Array) -> Array:
-        """Return the values alone."""
+        """Map noise to values ``(n, k)``."""
         ...
 
     def invert(self, x: Array) -> Array:
-        """Return noise ``(n, k)`` whose values come as near to ``x`` as the limits allow."""
+        """Return noise ``(n, k)`` whose values are as close to ``x`` as the limits allow."""
         ...
 
     def cost(self, x: Array) -> Array:
-        """Return minus the log density that is wanted ``(n,)``, up to a constant, zero at the row."""
+        """Return minus the log prior density ``(n,)``, up to a constant, zero at the row."""
         ...
 
 
 @dataclass(frozen=True)
 class Reals:
-    """Real features: ``x = origin + L e``, each ``e_j`` a truncated standard law pushed from ``z_j``.
+    """Real features ``x = origin + L e``, each ``e_j`` from a truncated standard distribution mapped from ``z_j``."""
 
-    Parameters
-    ----------
-    where : int array of shape (k,)
-        Positions of the features.
-    law : Law
-        Of each ``e_j``.
-    origin : array of shape (k,)
-        The row's values.
-    factor : array of shape (k,) or (k, k)
-        ``L``: one scale per feature, or a lower triangular matrix for correlated moves without limits.
-    low, high : array of shape (k,)
-        Limits.
-    """
-
-    where: Array
-    distribution: Distribution
-    origin: Array
-    factor: Array
-    low: Array
+    where: Array  # positions (k,) of the features
+    distribution: Distribution  # of each e_j
+    origin: Array  # the row's values (k,)
+    factor: Array  # L: scales (k,), or a lower triangular matrix (k, k) for correlated, unbounded features
+    low: Array  # limits (k,)
     high: Array
 
     exact = True
 
     @property
     def covariance(self) -> Array:
-        """Spread of the law."""
+        """Covariance without limits."""
         return np.diag(np.square(self.factor)) if self.factor.ndim == 1 else self.factor @ self.factor.T
 
     def draw(self, z: Array) -> tuple[Array, Array]:
-        """Return values and their log density."""
+        """Map noise to values and their log density."""
         values, e = self._map(z)
         return values, self.distribution.log_pdf(e).sum(axis=1)
 
     def draw_values(self, z: Array) -> Array:
-        """Return the values alone."""
+        """Map noise to values."""
         return self._map(z)[0]
 
     def _map(self, z: Array) -> tuple[Array, Array]:
-        """Return values, and what they are in units of the law."""
+        """Map noise to values and to their standardised form ``e``."""
         e = self.distribution.from_normal(z)
         if self.factor.ndim == 2:
             return self.origin + e @ self.factor.T, e
-        cut, ends = self._cut
-        if len(cut):
+        bounded, truncation = self._truncation
+        if len(bounded):
             e = np.array(e)
-            e[:, cut] = ends.truncate(z[:, cut])
+            e[:, bounded] = truncation.truncate(z[:, bounded])
         return (self.origin + self.factor * e).clip(self.low, self.high), e
 
     def draw_singly(self, z: Array, which: Array) -> Array:
-        """Return the values ``(m,)`` that single numbers of noise ``(m,)`` have for the features ``which`` ``(m,)``.
-
-        The same as :meth:`draw` gives, to the last bit, where only some of them are needed and features do not move
-        together.
-        """
+        """Map single noise values ``(m,)`` of the uncorrelated features ``which`` ``(m,)``, bitwise as :meth:`draw`."""
         e = np.array(self.distribution.from_normal(z))
-        is_cut, ends = self._is_cut[which], self._cut[1]
-        if is_cut.any():
-            own = np.searchsorted(self._cut[0], which[is_cut])
-            e[is_cut] = ends.take(own).truncate(z[is_cut])
+        bounded, truncation = self._is_bounded[which], self._truncation[1]
+        if bounded.any():
+            own = np.searchsorted(self._truncation[0], which[bounded])
+            e[bounded] = truncation.take(own).truncate(z[bounded])
         return (self.origin[which] + self.factor[which] * e).clip(self.low[which], self.high[which])
 
     def invert(self, x: Array) -> Array:
@@ -125,121 +110,107 @@ class Reals:
             e = standardise(x - self.origin, self.factor)
             return untruncate(self.distribution, e, np.full(1, -np.inf), np.full(1, np.inf))
         e = (np.clip(x, self.low, self.high) - self.origin) / self.factor
-        return untruncate(self.distribution, e, *self._standard_limits(np.arange(len(self.where))))
+        return untruncate(self.distribution, e, *self._standardise_limits(np.arange(len(self.where))))
 
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
         return self.distribution.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
     @cached_property
-    def _is_cut(self) -> Array:
+    def _is_bounded(self) -> Array:
         """Whether each feature has a limit, ``(k,)``."""
         return np.isfinite(self.low) | np.isfinite(self.high)
 
     @cached_property
-    def _cut(self) -> tuple[Array, Ends]:
-        """Positions of the features that have a limit, and what their laws are between the limits."""
-        cut = self._is_cut.nonzero()[0]
-        return cut, Ends.of(self.distribution, *self._standard_limits(cut))
+    def _truncation(self) -> tuple[Array, Truncation]:
+        """Positions of the features with a limit, and their truncation."""
+        bounded = self._is_bounded.nonzero()[0]
+        return bounded, Truncation.of(self.distribution, *self._standardise_limits(bounded))
 
-    def _standard_limits(self, which: Array) -> tuple[Array, Array]:
+    def _standardise_limits(self, which: Array) -> tuple[Array, Array]:
         return tuple((side - self.origin)[which] / self.factor[which] for side in (self.low, self.high))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
-class IntegerSteps:
-    """One feature with finitely many values, laid out along the noise's axis in proportion to their probability.
+class FiniteValues:
+    """One feature with finitely many values, each an interval of the noise axis of its probability."""
 
-    Parameters
-    ----------
-    where : int array of shape (1,)
-        Position of the feature.
-    values : array of shape (k,)
-        In the order in which they lie along the axis.
-    price : array of shape (k,)
-        Minus the log probability of each, up to a constant.
-    spread : float
-        Of the law, roughly.
-    """
-
-    where: Array
-    values: Array
-    price: Array
-    spread: float
+    where: Array  # position (1,) of the feature
+    values: Array  # (k,), in their order along the noise axis
+    price: Array  # (k,), minus the log probabilities, up to a constant
+    spread: float  # approximate standard deviation
 
     exact = True
 
     @cached_property
-    def _layout(self) -> "_Layout":
+    def _layout(self) -> "_AxisLayout":
+        """The intervals of the noise axis."""
         share = np.exp(-(self.price - self.price.min()))
         share /= share.sum()
         below, above = np.cumsum(share), np.cumsum(share[::-1])[::-1]
-        lower, upper = np.append(0.0, below[:-1]), np.append(above[1:], 0.0)  # what lies beyond each value
+        lower, upper = np.append(0.0, below[:-1]), np.append(above[1:], 0.0)  # tail probabilities beyond each value
         cuts = np.where(below[:-1] <= 0.5, ndtri(np.minimum(below[:-1], 1.0)), -ndtri(np.minimum(above[1:], 1.0)))
         middle = np.where(lower <= upper, ndtri(lower + 0.5 * share), -ndtri(upper + 0.5 * share))
         order = np.argsort(self.values, kind="stable")
         values = self.values[order]
-        return _Layout(cuts, 0.5 * (values[1:] + values[:-1]), middle[order], self.price[order])
+        return _AxisLayout(cuts, 0.5 * (values[1:] + values[:-1]), middle[order], self.price[order])
 
     @property
     def covariance(self) -> Array:
-        """Spread of the law."""
+        """Approximate variance ``(1, 1)``."""
         return np.array([[self.spread**2]])
 
     def draw(self, z: Array) -> tuple[Array, Array]:
-        """Return values and their log probability."""
+        """Map noise to values and their log probability."""
         which = self._layout.cuts.searchsorted(z[:, 0], side="right")
         return self.values[which][:, None], -self.price[which]
 
     def draw_values(self, z: Array) -> Array:
-        """Return the values alone."""
+        """Map noise to values."""
         return self.values[self._layout.cuts.searchsorted(z[:, 0], side="right")][:, None]
 
     def invert(self, x: Array) -> Array:
-        """Return the middle of each value's stretch of the axis."""
-        return self._layout.middle[self._layout.position(x[:, 0])][:, None]
+        """Return the (probability) midpoint of each value's interval of the noise axis."""
+        return self._layout.middle[self._layout.find_nearest(x[:, 0])][:, None]
 
     def cost(self, x: Array) -> Array:
         """Return minus the log probability."""
-        return self._layout.price[self._layout.position(x[:, 0])]
+        return self._layout.price[self._layout.find_nearest(x[:, 0])]
 
 
-class _Layout(NamedTuple):
-    """Cuts along the axis ``(k - 1,)``; by rising value, what lies between, the middles of stretches, and prices."""
+class _AxisLayout(NamedTuple):
+    """Intervals of the noise axis and, in ascending order of values, where each value lies."""
 
-    cuts: Array
-    between: Array
-    middle: Array
-    price: Array
+    cuts: Array  # between intervals (k - 1,)
+    between: Array  # midpoints of neighbouring values (k - 1,)
+    middle: Array  # midpoint of each value's interval (k,)
+    price: Array  # (k,)
 
-    def position(self, x: Array) -> Array:
-        """Position of the value nearest to each of ``(n,)``."""
+    def find_nearest(self, x: Array) -> Array:
+        """Return the rank of the value nearest to each of ``(n,)``."""
         return self.between.searchsorted(x, side="left")
 
 
 def standardise(offset: Array, factor: Array) -> Array:
-    """Return ``e`` ``(n, k)`` with ``offset = L e``; by one small inverse: solving for many rows waits for threads."""
+    """Solve ``offset = L e`` for ``e`` ``(n, k)``; by a small inverse, since a solve of many rows waits for threads."""
     return offset / factor if factor.ndim == 1 else offset @ np.linalg.inv(factor).T
 
 
 # --- parts with an atom ----------------------------------------------------------------------------------------------
 
-_BELOW_ONE = 1 - 1e-16  # the largest double below one: at one itself the noise would be infinite
-_DEEP = -30.0  # noise below which tails are worked out as logarithms: they end as doubles at -37.6, when divided
-
 
 def _shrink_tail(z: Array, share: float) -> Array:
-    """Return the noise whose lower tail is ``share`` of the lower tail of ``z``."""
-    return _in_logs(ndtri(ndtr(z) * share), z, np.log(share))
+    """Return noise whose lower tail probability is ``share`` times that of ``z``."""
+    return _correct_deep_tail(ndtri(ndtr(z) * share), z, np.log(share))
 
 
 def _widen_tail(z: Array, share: float, most: float) -> Array:
-    """Return the noise of whose lower tail that of ``z`` is ``share``; a tail of ``most`` where it would be more."""
-    return _in_logs(ndtri(np.minimum(ndtr(z) / share, most)), z, -np.log(share))
+    """Return noise whose lower tail probability is that of ``z`` divided by ``share``, at most ``most``."""
+    return _correct_deep_tail(ndtri(np.minimum(ndtr(z) / share, most)), z, -np.log(share))
 
 
-def _in_logs(value: Array, z: Array, log_factor: float) -> Array:
-    """Return noise as it is, but by logarithms where ``z`` is so far out that its tail is no number any more."""
+def _correct_deep_tail(value: Array, z: Array, log_factor: float) -> Array:
+    """Recompute noise in logarithms where ``z`` is so far out that its tail probability underflows."""
     deep = z < _DEEP
     if deep.any():
         value[deep] = ndtri_exp(log_ndtr(z[deep]) + log_factor)
@@ -247,8 +218,8 @@ def _in_logs(value: Array, z: Array, log_factor: float) -> Array:
 
 
 @dataclass(frozen=True)
-class _Around:
-    """A part around another one, on the same features."""
+class _Wrapper:
+    """A part that modifies another one on the same features."""
 
     inner: Part
 
@@ -259,50 +230,50 @@ class _Around:
 
     @property
     def exact(self) -> bool:
-        """Whether the inner part is."""
+        """Whether the inner part is exact."""
         return self.inner.exact
 
     @property
     def covariance(self) -> Array:
-        """Spread of the inner part."""
+        """Covariance of the inner part."""
         return self.inner.covariance
 
 
 @dataclass(frozen=True)
-class Spiked(_Around):
-    """Features that stay exactly where they are with probability ``1 - change``, and follow ``inner`` otherwise."""
+class Spiked(_Wrapper):
+    """Spike and slab: features keep the row's value with probability ``1 - change``, and follow ``inner`` otherwise."""
 
     origin: Array
     change: float
 
     def draw(self, z: Array) -> tuple[Array, Array]:
-        """Return values, and minus their cost."""
+        """Map noise to values and minus their cost."""
         values = self.draw_values(z)
         return values, -self.cost(values)
 
     def draw_values(self, z: Array) -> Array:
-        """Return the values alone."""
-        stays = np.abs(z) <= self._cut
-        if isinstance(self.inner, Reals) and self.inner.factor.ndim == 1:  # most of them stay: only others are mapped
+        """Map noise to values."""
+        stays = np.abs(z) <= self._spike_edge
+        if isinstance(self.inner, Reals) and self.inner.factor.ndim == 1:  # most values stay: map only the others
             values = np.repeat(self.origin[None, :], len(z), axis=0)
             moved = np.nonzero(~stays)
-            values[moved] = self.inner.draw_singly(self._spread(z[moved]), moved[1])
+            values[moved] = self.inner.draw_singly(self._map_to_slab(z[moved]), moved[1])
             return values
-        return np.where(stays, self.origin, self.inner.draw_values(self._spread(z)))
+        return np.where(stays, self.origin, self.inner.draw_values(self._map_to_slab(z)))
 
-    def _spread(self, z: Array) -> Array:
-        """Return what lies beyond the cut on either side, spread over that side of the axis."""
+    def _map_to_slab(self, z: Array) -> Array:
+        """Map noise beyond the spike to standard normal noise for the slab, side by side."""
         return np.sign(z) * -_widen_tail(-np.abs(z), self.change, 0.5)
 
     def invert(self, x: Array) -> Array:
-        """Return noise for values; none where they are the row's."""
+        """Return noise for values; zero where they are the row's."""
         stays = x == self.origin
-        further = self.inner.invert(np.where(stays, self.origin, x))
-        side = np.where(further < 0, -1.0, 1.0)
-        return np.where(stays, 0.0, side * -_shrink_tail(-np.abs(further), self.change))
+        inner = self.inner.invert(np.where(stays, self.origin, x))
+        side = np.where(inner < 0, -1.0, 1.0)
+        return np.where(stays, 0.0, side * -_shrink_tail(-np.abs(inner), self.change))
 
     def cost(self, x: Array) -> Array:
-        """Return the slab's cost, and the odds against every change."""
+        """Return the cost of the slab plus the log odds against each change."""
         return self.inner.cost(x) + self.odds * (x != self.origin).sum(axis=1)
 
     @property
@@ -311,55 +282,47 @@ class Spiked(_Around):
         return float(np.log1p(-self.change) - np.log(self.change))
 
     @property
-    def _cut(self) -> float:
+    def _spike_edge(self) -> float:
         return float(-ndtri(0.5 * self.change))
 
 
 @dataclass(frozen=True)
-class MaybeMissing(_Around):
+class MaybeMissing(_Wrapper):
     """One feature that may be missing: known values follow ``inner``, and missing has a probability of its own.
 
-    Parameters
-    ----------
-    inner : Part
-        Of one feature.
-    missing_now : bool
-        Whether the row's value is missing. Then that is the middle of the axis, and known values lie on both sides;
-        otherwise missing lies at its upper end.
-    move : float
-        Probability of a change from known to missing, or from missing to known.
+    A missing value occupies the middle of the noise axis if the row's value is missing, else its upper end.
     """
 
-    missing_now: bool
-    move: float
+    missing_now: bool  # whether the row's value is missing
+    move: float  # probability of a change from known to missing, or from missing to known
 
     def draw(self, z: Array) -> tuple[Array, Array]:
-        """Return values, NaN where they are missing, and minus their cost."""
+        """Map noise to values, NaN for missing, and minus their cost."""
         values = self.draw_values(z)
         return values, -self.cost(values)
 
     def draw_values(self, z: Array) -> Array:
-        """Return the values alone."""
+        """Map noise to values, NaN for missing."""
         if self.missing_now:
-            gone = np.abs(z) <= -ndtri(0.5 * self.move)
-            further = np.sign(z) * -_widen_tail(-np.abs(z), self.move, 0.5)
+            missing = np.abs(z) <= -ndtri(0.5 * self.move)
+            inner = np.sign(z) * -_widen_tail(-np.abs(z), self.move, 0.5)
         else:
-            gone = ndtr(-z) < self.move
-            further = _widen_tail(z, 1 - self.move, _BELOW_ONE)
-        return np.where(gone, np.nan, self.inner.draw_values(further))
+            missing = ndtr(-z) < self.move
+            inner = _widen_tail(z, 1 - self.move, _BELOW_ONE)
+        return np.where(missing, np.nan, self.inner.draw_values(inner))
 
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
-        gone = np.isnan(x)
-        z = self.inner.invert(np.where(gone, 0.0, x))
+        missing = np.isnan(x)
+        z = self.inner.invert(np.where(missing, 0.0, x))
         if self.missing_now:
             side = np.where(z < 0, -1.0, 1.0)
-            return np.where(gone, 0.0, side * -_shrink_tail(-np.abs(z), self.move))
-        return np.where(gone, -ndtri(0.5 * self.move), _shrink_tail(z, 1 - self.move))
+            return np.where(missing, 0.0, side * -_shrink_tail(-np.abs(z), self.move))
+        return np.where(missing, -ndtri(0.5 * self.move), _shrink_tail(z, 1 - self.move))
 
     def cost(self, x: Array) -> Array:
-        """Return the inner cost of known values, and the odds against a move from or to missing."""
-        gone = np.isnan(x[:, 0])
+        """Return the inner cost of known values plus the log odds against a change from or to missing."""
+        missing = np.isnan(x[:, 0])
         inner = self.inner.cost(np.where(np.isnan(x), 0.0, x))
-        moved = gone != self.missing_now
-        return np.where(gone, 0.0, inner) + moved * float(np.log1p(-self.move) - np.log(self.move))
+        moved = missing != self.missing_now
+        return np.where(missing, 0.0, inner) + moved * float(np.log1p(-self.move) - np.log(self.move))

@@ -1,6 +1,7 @@
-"""Features and the space they span: names, kinds, bounds, units, what may change and in which direction.
+"""Features and the space of admissible rows: kinds, bounds, units, constraints, and encoding of tables.
 
-This is the only room that knows columns, frames, dtypes, bounds and units. Everywhere else a row is a float64 vector.
+This is the only subpackage that knows about columns, frames, dtypes, bounds and units. Everywhere else a row is a
+float64 vector.
 """
 
 from gbce.space._codecs import read_value, require_writable, write_value

@@ -1,6 +1,7 @@
-"""Values of a table as plain JSON data, and back: levels, column labels and class labels.
+"""Encode table columns as float64 and decode them: numbers, levels, times and one-hot groups.
 
-What cannot be written and read back as an equal value is refused where it comes in, not when a file is saved.
+Also writes single values (levels, column labels, class labels) as JSON and reads them back. A value that would not
+survive the round trip is rejected on input, not when a file is saved.
 """
 
 import math
@@ -29,24 +30,26 @@ __all__ = [
     "write_value",
 ]
 
-# --- moments as whole numbers ----------------------------------------------------------------------------------------
-
 _TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # in seconds, the longest first
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each resolution of pandas
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each pandas resolution
+_LARGEST_EXACT = 2**53  # below it every integer has its own double (IEEE 754)
+_MOST_LEVELS_LISTED = 12  # in one message; by hand
+
+# --- times as integers -----------------------------------------------------------------------------------------------
 
 
 def unit_and_zone(dtype: str) -> tuple[str, Any]:
-    """Return the resolution of a dtype of times, and its zone or ``None``."""
+    """Return the resolution and the time zone (or ``None``) of a datetime dtype."""
     kind = pd.api.types.pandas_dtype(dtype)
     return (np.datetime_data(kind)[0], None) if isinstance(kind, np.dtype) else (kind.unit, kind.tz)
 
 
 def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
-    """Return the origin, the tick and its name for moments counted in the resolution of a dtype."""
+    """Choose origin, tick and tick name for times given as integers in the resolution of ``dtype``."""
     resolution, _ = unit_and_zone(dtype)
     per_second = _PER_SECOND[resolution]
     origin = int(min(times))
-    step = math.gcd(*(int(moment) - origin for moment in times))
+    step = math.gcd(*(int(instant) - origin for instant in times))
     for name, seconds in _TICKS.items():
         if step and step % (seconds * per_second) == 0:
             return origin, seconds * per_second, name
@@ -55,9 +58,9 @@ def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
 
 
 def counts_of(known: pd.Series, dtype: str, what: str) -> Array:
-    """Return known moments ``(n,)``, or texts that name them, as int64 in the resolution of a dtype."""
+    """Convert times, or strings that denote them, ``(n,)`` to int64 in the resolution of ``dtype``."""
     unit, zone = unit_and_zone(dtype)
-    times = known if known.dtype.kind == "M" else _read_moments(known, dtype, zone, what)
+    times = known if known.dtype.kind == "M" else _parse_times(known, dtype, zone, what)
     if len(times):
         _require_zone(times.iloc[0], zone, known, 0, dtype, what)
     whole = times.dt.tz_convert("UTC").dt.tz_localize(None) if times.dt.tz is not None else times
@@ -69,33 +72,34 @@ def counts_of(known: pd.Series, dtype: str, what: str) -> Array:
 
 
 def too_fine(what: str, known: pd.Series, i: int) -> ValueError:
-    """Say that a moment cannot be kept."""
+    """Build the error for a time whose resolution is too fine to be represented with the others."""
     return ValueError(
-        f"{what} {show(known.iloc[i])} in row {show(known.index[i])}, a time that is finer than can be kept beside "
-        "the others; round them, e.g. with .dt.floor('s')"
+        f"{what} {show(known.iloc[i])} in row {show(known.index[i])}, a time that is too fine to be represented "
+        "together with the others; round them, e.g. with .dt.floor('s')"
     )
 
 
-def _read_moments(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
-    """Read moments one by one, to name the first that is none."""
-    read = []
+def _parse_times(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
+    """Parse times one by one, so that an error can name the first invalid one."""
+    parsed = []
     for i, value in enumerate(known):
         try:
-            moment = pd.Timestamp(value) if isinstance(value, (str, date, np.datetime64)) else None
+            instant = pd.Timestamp(value) if isinstance(value, (str, date, np.datetime64)) else None
         except ValueError:
-            moment = None
-        if moment is None:
+            instant = None
+        if instant is None:
             raise ValueError(
-                f"{what} {show(value)} in row {show(known.index[i])} where a time belongs ({dtype})"
+                f"{what} {show(value)} in row {show(known.index[i])} where a time is expected ({dtype})"
             ) from None
-        _require_zone(moment, zone, known, i, dtype, what)
-        read.append(moment if zone is None else moment.tz_convert("UTC"))
-    finest = max((moment.unit for moment in read), key=_PER_SECOND.__getitem__, default="s")
-    return pd.Series(pd.DatetimeIndex([moment.as_unit(finest) for moment in read], tz=zone and "UTC"), known.index)
+        _require_zone(instant, zone, known, i, dtype, what)
+        parsed.append(instant if zone is None else instant.tz_convert("UTC"))
+    finest = max((instant.unit for instant in parsed), key=_PER_SECOND.__getitem__, default="s")
+    return pd.Series(pd.DatetimeIndex([instant.as_unit(finest) for instant in parsed], tz=zone and "UTC"), known.index)
 
 
-def _require_zone(moment: pd.Timestamp, zone: Any, known: pd.Series, i: int, dtype: str, what: str) -> None:
-    if (zone is None) == (moment.tz is None):
+def _require_zone(instant: pd.Timestamp, zone: Any, known: pd.Series, i: int, dtype: str, what: str) -> None:
+    """Require a time zone exactly where the data have one."""
+    if (zone is None) == (instant.tz is None):
         return
     advice = "drop it" if zone is None else f"give it one, e.g. with .tz_localize({str(zone)!r})"
     raise ValueError(
@@ -104,112 +108,95 @@ def _require_zone(moment: pd.Timestamp, zone: Any, known: pd.Series, i: int, dty
     )
 
 
-# --- columns in and out ----------------------------------------------------------------------------------------------
-
-_LARGEST_EXACT = 2**53  # below it every whole number is a double of its own (IEEE 754)
-_MOST_LEVELS_LISTED = 12  # in one sentence; by hand
+# --- columns ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Codec:
-    """One column: its label, its dtype, and how its values are numbers.
-
-    Parameters
-    ----------
-    label : object
-        Of the column.
-    dtype : str
-        As pandas spells it; ``category`` is spelled out by ``levels`` and ``ordered``.
-    levels : tuple, optional
-        Values by their codes.
-    ordered : bool
-        Of a category dtype.
-    blank : {"", "none", "nan", "na"}
-        What stands in an object column where a value is missing.
-    origin, tick : int
-        Of a datetime: the moment that is zero, and the steps of the dtype's resolution that are one.
-    """
+    """Encode and decode one table column."""
 
     label: Any
-    dtype: str = "float64"
-    levels: tuple[Any, ...] | None = None
-    ordered: bool = False
-    blank: str = ""
-    origin: int = 0
-    tick: int = 0
+    dtype: str = "float64"  # as pandas spells it; "category" is completed by levels and ordered
+    levels: tuple[Any, ...] | None = None  # the value of each code
+    ordered: bool = False  # whether a category dtype is ordered
+    blank: str = ""  # how an object column marks a missing value: "none", "nan" or "na"; "" if none is missing
+    origin: int = 0  # for times: the instant encoded as zero, in the resolution of the dtype
+    tick: int = 0  # for times: the number of resolution steps encoded as one; zero for other columns
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """Columns of the table that it reads and writes."""
+        """Labels of the table columns that the codec covers."""
         return (self.label,)
 
     @property
     def precise(self) -> bool:
-        """Whether any float fits the column as it is."""
+        """Whether the column stores every float64 exactly."""
         return self.levels is None and not self.tick and self.dtype in ("float64", "Float64")
 
     def encode(self, table: pd.DataFrame, what: str) -> Array:
-        """Return the column as numbers ``(n,)``, NaN where a value is missing."""
+        """Encode the column as float64 ``(n,)``, NaN where a value is missing."""
         column = table[self.label]
         if self.tick:
-            return self._from_times(column, what)
+            return self._encode_times(column, what)
         if self.levels is not None:
-            return self._from_levels(column, what)
-        values = numbers(column, what)
-        self._require_held(values, column, what)
+            return self._encode_levels(column, what)
+        values = read_numbers(column, what)
+        self._require_storable(values, column, what)
         return values
 
     def decode(self, x: Array) -> dict[Any, Any]:
-        """Return the column, by its label, of numbers ``(n,)``."""
+        """Decode numbers ``(n,)`` into the column, keyed by its label."""
         if self.tick:
-            return {self.label: self._as_times(x)}
+            return {self.label: self._decode_times(x)}
         if self.levels is not None:
-            return {self.label: self._as_levels(x)}
+            return {self.label: self._decode_levels(x)}
         if self.dtype == "float64":
             return {self.label: x}
         if self.dtype == "object":
             values = np.asarray(x, dtype=object)
-            return {self.label: pd.Series(np.where(np.isnan(x), self._blank, values), dtype=object)}
-        kind = self._kind
-        if not isinstance(kind, np.dtype):
-            gone = np.isnan(x)
-            whole = pd.array(np.where(gone, 0.0, x).astype(kind.numpy_dtype), dtype=kind)
-            whole[gone] = pd.NA
-            return {self.label: whole}
-        return {self.label: x.astype(kind)}
+            return {self.label: pd.Series(np.where(np.isnan(x), self._missing_marker, values), dtype=object)}
+        dtype = self._pandas_dtype
+        if not isinstance(dtype, np.dtype):
+            missing = np.isnan(x)
+            nullable = pd.array(np.where(missing, 0.0, x).astype(dtype.numpy_dtype), dtype=dtype)
+            nullable[missing] = pd.NA
+            return {self.label: nullable}
+        return {self.label: x.astype(dtype)}
 
     @cached_property
-    def _kind(self) -> Any:
+    def _pandas_dtype(self) -> Any:
         return pd.api.types.pandas_dtype(self.dtype)
 
-    # --- numbers --------------------------------------------------------------------------------------------
-
-    def _require_held(self, x: Array, column: pd.Series, what: str) -> None:
-        held = holds(x, self.dtype)
-        if not held.all():
-            i = int(np.flatnonzero(~held)[0])
+    def _require_storable(self, x: Array, column: pd.Series, what: str) -> None:
+        """Reject values that the column's dtype cannot store exactly."""
+        storable = can_store(x, self.dtype)
+        if not storable.all():
+            i = int(np.flatnonzero(~storable)[0])
+            if np.isnan(x[i]):
+                raise ValueError(
+                    f"{what}: {str(self.label)!r} is missing, but no training row has a missing {str(self.label)!r}."
+                )
             value, _ = distinguish(x[i], np.round(x[i]))
             raise ValueError(
-                f"{what}: {str(self.label)!r} = {value} does not fit its column of {self.dtype} in the data, "
-                "which would change it. Correct the value, or give the data that column as a float."
+                f"{what}: {str(self.label)!r} = {value} cannot be stored in a column of type {self.dtype}, its type in "
+                "the data. Correct the value, or make the column a float in the data."
             )
         if column.dtype.kind in "iu" and len(x) and np.nanmax(np.abs(x), initial=0.0) >= _LARGEST_EXACT:
             raise ValueError(
-                f"{what}: column {str(self.label)!r} holds whole numbers beyond 2**53, too large to be told apart. "
-                "Drop it if it is an identifier, or make it a category."
+                f"{what}: column {str(self.label)!r} holds integers beyond 2**53, too large to be distinguished as "
+                "floats. Drop the column if it is an identifier, or make it a category."
             )
-
-    # --- levels ---------------------------------------------------------------------------------------------
 
     @cached_property
     def _codes(self) -> dict[Any, int]:
         return {level: code for code, level in enumerate(self.levels or ())}
 
     @property
-    def _blank(self) -> Any:
+    def _missing_marker(self) -> Any:
         return {"none": None, "na": pd.NA}.get(self.blank, np.nan)
 
-    def _from_levels(self, column: pd.Series, what: str) -> Array:
+    def _encode_levels(self, column: pd.Series, what: str) -> Array:
+        """Encode levels as codes ``(n,)``; reject levels that the data do not have."""
         missing = column.isna().to_numpy()
         if isinstance(column.dtype, pd.CategoricalDtype):
             by_category = np.array([self._codes.get(level, -1) for level in column.cat.categories], dtype=float)
@@ -218,7 +205,7 @@ class Codec:
         else:
             values = column.to_numpy(dtype=object)
             codes = np.array(
-                [np.nan if gone else self._code(value) for value, gone in zip(values, missing, strict=True)]
+                [np.nan if absent else self._find_code(value) for value, absent in zip(values, missing, strict=True)]
             )
         unseen = codes < 0
         if unseen.any():
@@ -228,15 +215,16 @@ class Codec:
             known += ", ..." if len(levels) > _MOST_LEVELS_LISTED else ""
             raise ValueError(
                 f"{what}: column {str(self.label)!r} holds {show(column.iloc[i])} in row {show(column.index[i])}, a "
-                f"level that the data do not have; its levels are {known}. Correct it, or name all levels with "
+                f"level that the data do not have; its levels are {known}. Correct it, or list all levels with "
                 f"Space.infer(data, levels={{{str(self.label)!r}: [...]}})."
             )
         return codes
 
-    def _code(self, value: Any) -> float:
+    def _find_code(self, value: Any) -> float:
+        """Return the code of a level, -1 for an unknown one."""
         try:
             return float(self._codes.get(value, -1))
-        except TypeError:  # a list is no level
+        except TypeError:  # unhashable, such as a list
             return -1.0
 
     @cached_property
@@ -247,11 +235,12 @@ class Codec:
         if self.dtype == "object":
             values = np.empty(len(levels) + 1, dtype=object)
             values[:-1] = levels
-            values[-1] = self._blank
+            values[-1] = self._missing_marker
             return values
         return pd.array(levels, dtype=pd.api.types.pandas_dtype(self.dtype))
 
-    def _as_levels(self, x: Array) -> Any:
+    def _decode_levels(self, x: Array) -> Any:
+        """Decode codes ``(n,)`` into a column of levels."""
         codes = np.where(np.isnan(x), -1, np.round(x)).astype(np.intp)
         known = self._level_array
         if self.dtype == "category":
@@ -260,28 +249,29 @@ class Codec:
             return pd.Series(known[codes], dtype=object)
         return known.take(codes, allow_fill=bool((codes < 0).any()))
 
-    # --- times ----------------------------------------------------------------------------------------------
-
-    def _from_times(self, column: pd.Series, what: str) -> Array:
+    def _encode_times(self, column: pd.Series, what: str) -> Array:
+        """Encode times as numbers of ticks since the origin ``(n,)``."""
         missing = column.isna().to_numpy()
         known, x = column[~missing], np.full(len(column), np.nan)
         counts = counts_of(known, self.dtype, f"{what}: column {str(self.label)!r} holds")
         whole, part = np.divmod(counts - self.origin, self.tick)
-        x[~missing] = whole + part / self.tick  # divided in two: in nanoseconds a century is no float64 any more
-        off = self._counts(x[~missing]) != counts
-        if off.any():
-            raise too_fine(f"{what}: column {str(self.label)!r} holds", known, int(np.flatnonzero(off)[0]))
+        x[~missing] = whole + part / self.tick  # in two parts: a century in nanoseconds exceeds the digits of a float64
+        inexact = self._restore_counts(x[~missing]) != counts
+        if inexact.any():
+            raise too_fine(f"{what}: column {str(self.label)!r} holds", known, int(np.flatnonzero(inexact)[0]))
         return x
 
-    def _counts(self, x: Array) -> Array:
+    def _restore_counts(self, x: Array) -> Array:
+        """Convert ticks ``(n,)`` back to int64 in the resolution of the dtype."""
         whole = np.floor(x)
         part = np.round((x - whole) * self.tick).astype(np.int64)
         return np.asarray(self.origin + whole.astype(np.int64) * self.tick + part)
 
-    def _as_times(self, x: Array) -> Any:
+    def _decode_times(self, x: Array) -> Any:
+        """Decode ticks ``(n,)`` into a column of times."""
         known = ~np.isnan(x)
-        counts = np.full(len(x), np.iinfo(np.int64).min)  # not a time
-        counts[known] = self._counts(x[known])
+        counts = np.full(len(x), np.iinfo(np.int64).min)  # NaT
+        counts[known] = self._restore_counts(x[known])
         unit, zone = unit_and_zone(self.dtype)
         times = pd.Series(counts.view(f"datetime64[{unit}]"))
         return times if zone is None else times.dt.tz_localize("UTC").dt.tz_convert(zone)
@@ -289,7 +279,7 @@ class Codec:
 
 @dataclass(frozen=True)
 class OneHotCodec:
-    """Columns of zeros and ones that spell one category; all zeros are a level of their own if ``base`` is set."""
+    """Encode and decode a group of one-hot columns as one category; with ``base``, all zeros are one more level."""
 
     labels: tuple[Any, ...]
     dtypes: tuple[str, ...]
@@ -298,20 +288,20 @@ class OneHotCodec:
     precise = False
 
     def encode(self, table: pd.DataFrame, what: str) -> Array:
-        """Return the position of the one ``(n,)``."""
-        ones = np.column_stack([numbers(table[label], what) for label in self.labels])
+        """Encode each row as the position of its one ``(n,)``."""
+        ones = np.column_stack([read_numbers(table[label], what) for label in self.labels])
         total = ones.sum(axis=1)
         good = np.isin(ones, (0.0, 1.0)).all(axis=1) & ((total == 1) | ((total == 0) & self.base))
         if not good.all():
             i = int(np.flatnonzero(~good)[0])
             raise ValueError(
-                f"{what}: the columns {list(map(str, self.labels))} are said to spell one category, but in row "
+                f"{what}: the columns {list(map(str, self.labels))} are declared as one-hot, but in row "
                 f"{show(table.index[i])} they hold {ones[i].tolist()}: exactly one of them must be 1"
             )
         return np.where(total == 0, len(self.labels), ones.argmax(axis=1)).astype(float)
 
     def decode(self, x: Array) -> dict[Any, Any]:
-        """Return the columns by their labels."""
+        """Decode positions ``(n,)`` into the columns, keyed by label."""
         return {
             label: (x == code).astype(pd.api.types.pandas_dtype(dtype))
             if isinstance(pd.api.types.pandas_dtype(dtype), np.dtype)
@@ -320,8 +310,8 @@ class OneHotCodec:
         }
 
 
-def numbers(column: pd.Series, what: str) -> Array:
-    """Return a column as float64 ``(n,)``, NaN where it is missing; a text is named with its place."""
+def read_numbers(column: pd.Series, what: str) -> Array:
+    """Convert a column to float64 ``(n,)``, NaN where missing; an error names the first value that is no number."""
     if column.dtype.kind in "fiub":
         x = column.to_numpy(dtype=float, na_value=np.nan)
     else:
@@ -331,7 +321,7 @@ def numbers(column: pd.Series, what: str) -> Array:
             if not isinstance(value, (int, float, np.number, np.bool_)):
                 raise ValueError(
                     f"{what}: column {str(column.name)!r} holds {show(value)} in row {show(label)} where a number "
-                    "belongs. Correct it, or make the column a category in the data as well."
+                    "is expected. Correct it, or make the column a category in the data as well."
                 )
         x = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
     infinite = np.isinf(x)
@@ -344,22 +334,22 @@ def numbers(column: pd.Series, what: str) -> Array:
     return x
 
 
-def holds(x: Array, dtype: str) -> Array:
-    """Whether a column of this dtype holds each value as it is; every float column does, up to its precision."""
+def can_store(x: Array, dtype: str) -> Array:
+    """Whether a column of this dtype can store each value ``(n,)``; float columns can, up to their precision."""
     kind = pd.api.types.pandas_dtype(dtype)
     if kind.kind not in "iub":
         return np.ones(len(x), dtype=bool)
-    whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
-    low, high = (whole.min, whole.max) if whole else (0, 1)
-    masked = not isinstance(kind, np.dtype)
-    return ((x == np.round(x)) & (x >= low) & (x <= high)) | (np.isnan(x) & masked)
+    info = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
+    low, high = (info.min, info.max) if info else (0, 1)
+    nullable = not isinstance(kind, np.dtype)
+    return ((x == np.round(x)) & (x >= low) & (x <= high)) | (np.isnan(x) & nullable)
 
 
-# --- values of a table as plain JSON data, and back ------------------------------------------------------------------
+# --- values as JSON --------------------------------------------------------------------------------------------------
 
 
 def write_value(value: Any) -> Any:
-    """Return a value as plain JSON data: texts, numbers, booleans and None as they are, others by type."""
+    """Convert a value to JSON data: strings, numbers, booleans and None as they are, others tagged by type."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()
     if value is None or isinstance(value, (str, bool, int, float)):
@@ -371,7 +361,7 @@ def write_value(value: Any) -> Any:
 
 
 def read_value(written: Any) -> Any:
-    """Return the value that was written."""
+    """Rebuild a value from what :func:`write_value` returned."""
     if isinstance(written, list):  # how tuples were written before format 5
         return tuple(map(read_value, written))
     if not isinstance(written, dict):
@@ -379,46 +369,47 @@ def read_value(written: Any) -> Any:
     for word, read in _READERS.items():
         if word in written:
             return read(written)
-    raise ValueError(f"a value of an unknown kind: {written!r:.80}")
+    raise ValueError(f"unknown kind of value: {written!r:.80}")
 
 
 def require_writable(values: Iterable[Any], what: str) -> None:
-    """Refuse values that do not come back from a file as they went in; ``what`` they are goes before the sentence."""
+    """Reject values that do not survive being written and read; the error message begins with ``what``."""
     for value in values:
-        if not _comes_back(value):
+        if not _round_trips(value):
             raise ValueError(
-                f"{what} {show(value):.80} of type {type(value).__name__} cannot be kept in a file: use texts, "
+                f"{what} {show(value):.80} of type {type(value).__name__} cannot be stored in a file: use strings, "
                 "numbers, booleans, times, intervals or tuples of them, e.g. by .astype(str)"
             )
 
 
-def _comes_back(value: Any) -> bool:
-    if type(value) in (str, int, bool):  # most of them
+def _round_trips(value: Any) -> bool:
+    """Whether a value is equal, with the same hash, after being written and read."""
+    if type(value) in (str, int, bool):  # the usual case
         return True
     try:
-        again = read_value(write_value(value))
-        return bool(again == value) and hash(again) == hash(value)
-    except Exception:  # a value of a user's own class may fail in any way
+        restored = read_value(write_value(value))
+        return bool(restored == value) and hash(restored) == hash(value)
+    except Exception:  # a user-defined class may fail in any way
         return False
 
 
-def _write_moment(value: datetime) -> dict[str, Any]:
-    moment = pd.Timestamp(value)
-    return {"moment": moment.isoformat(), "unit": moment.unit, "zone": moment.tz and str(moment.tz)}
+def _write_timestamp(value: datetime) -> dict[str, Any]:
+    stamp = pd.Timestamp(value)
+    return {"moment": stamp.isoformat(), "unit": stamp.unit, "zone": stamp.tz and str(stamp.tz)}
 
 
-def _read_moment(written: dict[str, Any]) -> pd.Timestamp:
-    moment = pd.Timestamp(written["moment"])
-    moment = moment.as_unit(written.get("unit") or moment.unit)
-    return moment.tz_convert(written["zone"]) if written.get("zone") else moment
+def _read_timestamp(written: dict[str, Any]) -> pd.Timestamp:
+    stamp = pd.Timestamp(written["moment"])
+    stamp = stamp.as_unit(written.get("unit") or stamp.unit)
+    return stamp.tz_convert(written["zone"]) if written.get("zone") else stamp
 
 
-def _write_span(value: timedelta) -> dict[str, Any]:
+def _write_timedelta(value: timedelta) -> dict[str, Any]:
     span = pd.Timedelta(value)
     return {"span": [span.days, span.seconds, span.microseconds, span.nanoseconds], "unit": span.unit}
 
 
-def _read_span(written: dict[str, Any]) -> pd.Timedelta:
+def _read_timedelta(written: dict[str, Any]) -> pd.Timedelta:
     days, seconds, microseconds, nanoseconds = written["span"]
     span = pd.Timedelta(days=days, seconds=seconds, microseconds=microseconds, nanoseconds=nanoseconds)
     return span.as_unit(written["unit"])
@@ -434,10 +425,10 @@ def _read_interval(written: dict[str, Any]) -> pd.Interval:
 
 
 _WRITERS: tuple[tuple[type, Callable[[Any], dict[str, Any]]], ...] = (
-    (datetime, _write_moment),  # before date, which it is too
+    (datetime, _write_timestamp),  # before date, its base class
     (date, lambda value: {"day": value.isoformat()}),
     (time, lambda value: {"time": value.isoformat()}),
-    (timedelta, _write_span),
+    (timedelta, _write_timedelta),
     (pd.Period, lambda value: {"period": value.ordinal, "frequency": value.freqstr}),
     (pd.Interval, _write_interval),
     (tuple, lambda value: {"tuple": [write_value(part) for part in value]}),
@@ -445,10 +436,10 @@ _WRITERS: tuple[tuple[type, Callable[[Any], dict[str, Any]]], ...] = (
     (bytes, lambda value: {"bytes": value.hex()}),
 )
 _READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "moment": _read_moment,
+    "moment": _read_timestamp,
     "day": lambda written: date.fromisoformat(written["day"]),
     "time": lambda written: time.fromisoformat(written["time"]),
-    "span": _read_span,
+    "span": _read_timedelta,
     "period": lambda written: pd.Period(ordinal=written["period"], freq=written["frequency"]),
     "interval": _read_interval,
     "tuple": lambda written: tuple(map(read_value, written["tuple"])),

@@ -1,6 +1,7 @@
-"""What a follow-up question holds on to: columns that stay, or whose values lie in a range, in the user's units.
+"""Parse the conditions and effort factors of a follow-up question, given in the user's units.
 
-A condition is about one column. It is a constraint like any other, except that the row itself need not meet it.
+A condition fixes one column, or restricts it to a range or value. It is a constraint like any other, except that the
+row itself need not meet it. An effort factor multiplies the prior cost of changing a column.
 """
 
 import math
@@ -23,27 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Effort", "effort_cost", "read_conditions", "read_effort", "restate", "say_effort"]
 
-# --- what a follow-up question holds on to ---------------------------------------------------------------------------
-
 _OPTIONS = ("keep", "at_least", "at_most", "between", "exactly")
+Effort = tuple[tuple[str, float], ...]  # column names with their factors
+
+# --- conditions ------------------------------------------------------------------------------------------------------
 
 
 def restate(space: "Space", conditions: Sequence[Condition], x0: Array, *, spikes: bool) -> "Space":
-    """Return the space in which conditions hold for every draw around the row ``x0`` of shape ``(d,)``.
+    """Return the space in which every draw around the row ``x0`` ``(d,)`` meets the conditions.
 
-    The prior that is placed there is the one of ``space`` given the conditions. A column that is kept cannot move, and
-    a range becomes bounds where cutting the prior off is the same as conditioning it. It is not where the row's own
-    value, or missing, has a probability of its own (``spikes``), and bounds include the row: then it is a constraint.
-
-    Examples
-    --------
-    >>> from gbce.space import Space
-    >>> space, x0 = Space.real(["income", "debt"]), np.array([3.0, 1.0])
-    >>> given = read_conditions(space, x0, keep=["income"], at_most={"debt": 2.0})
-    >>> print(restate(space, given, x0, spikes=False))
-    feature  kind  range      unit of change  may change
-    income   real  any                     1  no
-    debt     real  -inf to 2               1  yes
+    A prior placed there is the prior of ``space`` conditioned on them. A kept column becomes immutable, and a range
+    becomes bounds where truncating the prior is the same as conditioning it. It is not where the row's own value, or a
+    missing one, has positive probability (``spikes``), because bounds always include the row: then it is a constraint.
     """
     for condition in conditions:
         j = space.position[condition.name]
@@ -54,7 +46,7 @@ def restate(space: "Space", conditions: Sequence[Condition], x0: Array, *, spike
         elif plain and inside and not spikes:
             least, most = replace(feature, direction="any").range_from(x0[j])
             low, high = max(condition.ends[0], least), min(condition.ends[1], most)
-            changed = replace(feature, low=_open(low), high=_open(high))
+            changed = replace(feature, low=_as_bound(low), high=_as_bound(high))
         else:
             space = replace(space, constraints=(*space.constraints, condition))
             continue
@@ -62,11 +54,9 @@ def restate(space: "Space", conditions: Sequence[Condition], x0: Array, *, spike
     return space
 
 
-def _open(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None
-
-
-# --- reading what a person asks ----------------------------------------------------------------------------------
+def _as_bound(limit: float) -> float | None:
+    """Return a limit as a feature's bound: ``None`` where it is infinite."""
+    return limit if math.isfinite(limit) else None
 
 
 def read_conditions(
@@ -79,111 +69,90 @@ def read_conditions(
     between: Mapping[str, tuple[Any, Any]] | None = None,
     exactly: Mapping[str, Any] | None = None,
 ) -> tuple[Condition, ...]:
-    """Return conditions on columns, given in the user's units, for the row ``x0`` of shape ``(d,)``.
+    """Parse conditions on columns for the row ``x0`` ``(d,)``, in column order; ``exactly`` None means missing.
 
-    Parameters
-    ----------
-    space : Space
-        Whose columns they are.
-    x0 : array of shape (d,)
-        The row.
-    keep : iterable of str
-        Columns that stay exactly as the row has them.
-    at_least, at_most : mapping of str to value, optional
-        Ends of a range: numbers, levels of an ordinal, moments.
-    between : mapping of str to (low, high), optional
-        Both ends at once.
-    exactly : mapping of str to value, optional
-        One value: a number, a level, a moment, or ``None`` for missing.
-
-    Returns
-    -------
-    tuple of Condition
-        In the order of the columns.
-
-    Raises
-    ------
-    ValueError
-        For a column that is not there, a value that it cannot have, and conditions that exclude each other.
+    Raises ``ValueError`` for an unknown column, a value that it cannot take, and conditions that contradict each other.
     """
     named = {"at_least": at_least, "at_most": at_most, "between": between, "exactly": exactly}
     by_option = {what: _as_mapping(what, values) for what, values in named.items()}
     kept = _as_names(keep)
     _require_known(space, {"keep": kept, **by_option})
-    asked = {name for names in (kept, *by_option.values()) for name in names}
-    if not asked:
+    constrained = {name for names in (kept, *by_option.values()) for name in names}
+    if not constrained:
         raise ValueError(
             "given needs a condition: keep=['income'], at_least={'income': 3000}, at_most={'debt': 200}, "
             "between={'age': (30, 40)} or exactly={'job': 'clerk'}"
         )
     found = []
     for j, name in enumerate(space.names):
-        if name in asked:
+        if name in constrained:
             what = [option for option in _OPTIONS if name in (kept if option == "keep" else by_option[option])]
             if len(what) > 1 and what != ["at_least", "at_most"]:
-                raise ValueError(f"{' and '.join(what)} all name {name!r}: say once what is to hold for it")
+                raise ValueError(f"{' and '.join(what)} all name {name!r}: give one condition for it")
             found.append(_read_one(space, x0, j, {option: by_option.get(option, {}).get(name) for option in what}))
     return tuple(found)
 
 
-def _read_one(space: "Space", x0: Array, j: int, asked: dict[str, Any]) -> Condition:
-    """Return the condition on one feature; ``asked`` has one option, or both ends of a range."""
+def _read_one(space: "Space", x0: Array, j: int, options: dict[str, Any]) -> Condition:
+    """Parse the condition on one feature; ``options`` has one entry, or both ends of a range."""
     feature, codec, name = space.features[j], space.codecs[j], space.names[j]
-    if "keep" in asked:
-        return _keep(space, x0, j)
-    if "exactly" in asked:
-        value = _encode(feature, codec, asked["exactly"], "exactly")
+    if "keep" in options:
+        return _keep_value(space, x0, j)
+    if "exactly" in options:
+        value = _encode(feature, codec, options["exactly"], "exactly")
         if np.isnan(value):
             if np.isnan(x0[j]):
-                return _keep(space, x0, j)
+                return _keep_value(space, x0, j)
             condition = Condition(name, None, None, f"{printable(name)} is missing", missing=True)
         elif value == x0[j]:
-            return _keep(space, x0, j)
+            return _keep_value(space, x0, j)
         else:
-            condition = Condition(name, value, value, f"{printable(name)} is {_say(feature, codec, value)}")
+            condition = Condition(name, value, value, f"{printable(name)} is {_format_value(feature, codec, value)}")
     else:
-        condition = _read_range(feature, codec, asked)
-    _require_room(space, x0, j, condition)
+        condition = _read_range(feature, codec, options)
+    _require_feasible(space, x0, j, condition)
     return condition
 
 
-def _keep(space: "Space", x0: Array, j: int) -> Condition:
+def _keep_value(space: "Space", x0: Array, j: int) -> Condition:
+    """Return the condition that a feature keeps the row's value."""
     feature, codec, name = space.features[j], space.codecs[j], space.names[j]
     if np.isnan(x0[j]):
         return Condition(name, None, None, f"{printable(name)} stays missing", kept=True, missing=True)
-    text = f"{printable(name)} stays at {_say(feature, codec, x0[j])}"
+    text = f"{printable(name)} stays at {_format_value(feature, codec, x0[j])}"
     return Condition(name, float(x0[j]), float(x0[j]), text, kept=True)
 
 
-def _read_range(feature: Feature, codec: Any, asked: dict[str, Any]) -> Condition:
+def _read_range(feature: Feature, codec: Any, options: dict[str, Any]) -> Condition:
+    """Parse ``at_least``, ``at_most`` or ``between`` for one feature."""
     if feature.unordered:
-        what, value = next(iter(asked.items()))
+        what, value = next(iter(options.items()))
         levels = ", ".join(map(show, feature.levels or ()))
         raise ValueError(
             f"{what}: {feature.name!r} is {feature.kind} and its levels ({levels}) have no order, so there is no "
             f"{what.replace('_', ' ')} {value!r}; use exactly={{{feature.name!r}: level}}"
         )
-    if "between" in asked:
-        pair = asked["between"]
+    if "between" in options:
+        pair = options["between"]
         if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
             raise ValueError(f"between: {feature.name!r} needs two values, (low, high), not {pair!r}")
-        asked = {"at_least": pair[0], "at_most": pair[1]}
+        options = {"at_least": pair[0], "at_most": pair[1]}
         ends = [_encode(feature, codec, value, "between") for value in pair]
     else:
-        ends = [_encode(feature, codec, asked[what], what) if what in asked else math.nan for what in _OPTIONS[1:3]]
+        ends = [_encode(feature, codec, options[what], what) if what in options else math.nan for what in _OPTIONS[1:3]]
     if ends[0] > ends[1]:
-        low, high = asked["at_least"], asked["at_most"]
-        raise ValueError(f"no value of {feature.name!r} is at least {show(low)} and at most {show(high)} at once")
-    texts = [_say(feature, codec, end) for end in ends]
-    words = f"between {texts[0]} and {texts[1]}"
+        low, high = options["at_least"], options["at_most"]
+        raise ValueError(f"no value of {feature.name!r} is both at least {show(low)} and at most {show(high)}")
+    shown = [_format_value(feature, codec, end) for end in ends]
+    words = f"between {shown[0]} and {shown[1]}"
     if np.isnan(ends).any():
-        words = f"at most {texts[1]}" if np.isnan(ends[0]) else f"at least {texts[0]}"
+        words = f"at most {shown[1]}" if np.isnan(ends[0]) else f"at least {shown[0]}"
     low_end, high_end = (None if np.isnan(end) else end for end in ends)
     return Condition(feature.name, low_end, high_end, f"{printable(feature.name)} is {words}")
 
 
 def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
-    """Return a value of the user's as a number, NaN for missing; what cannot be one is refused."""
+    """Encode a value given by the user, NaN for missing; reject one that the feature cannot take."""
     name = feature.name
     if value is None or value is pd.NA or value is pd.NaT or (is_number(value) and math.isnan(value)):
         if what != "exactly":
@@ -203,18 +172,19 @@ def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
     if not is_number(value) or not math.isfinite(value):
         raise ValueError(f"{what}: {name!r} needs a finite number, not {show(value)}")
     if feature.kind == "integer" and what == "exactly" and value != round(value):
-        raise ValueError(f"exactly: {name!r} holds whole numbers, and {value:g} is none")
+        raise ValueError(f"exactly: {name!r} holds integers, and {value:g} is not one")
     return float(value)
 
 
-def _say(feature: Feature, codec: Any, value: float) -> str:
+def _format_value(feature: Feature, codec: Any, value: float) -> str:
+    """Format a value for a sentence; a level that is a string is quoted."""
     text = value_text(feature, codec, value)
     quoted = feature.leveled and not np.isnan(value) and isinstance((feature.levels or ())[round(value)], str)
     return printable(repr(text) if quoted else text)
 
 
-def _require_room(space: "Space", x0: Array, j: int, condition: Condition) -> None:
-    """Refuse a condition that no draw around the row can meet."""
+def _require_feasible(space: "Space", x0: Array, j: int, condition: Condition) -> None:
+    """Reject a condition that no draw around the row can meet."""
     feature, codec, now = space.features[j], space.codecs[j], x0[j]
     if space.is_computed[j]:
         low, high = replace(feature, direction="any").range_from(now)
@@ -222,22 +192,22 @@ def _require_room(space: "Space", x0: Array, j: int, condition: Condition) -> No
         low, high = (float(end[j]) for end in space.limits(x0))
     if condition.missing:
         if not space.may_become_missing[j]:
-            raise ValueError(f"{condition.text}: a known value of {feature.name!r} stays known here")
+            raise ValueError(f"{condition.text}: a known value of {feature.name!r} may not become missing")
         return
     least, most = max(low, condition.ends[0]), min(high, condition.ends[1])
     if feature.discrete and not np.isnan(now):
         least, most = now + np.ceil(least - now), now + np.floor(most - now)
-    if least <= most:  # not where the row's value is missing and stays so: both are NaN
+    if least <= most:  # false where the row's value is missing and must stay so: both are NaN
         return
-    has = f"the row has {_say(feature, codec, now)}"
+    has = f"the row has {_format_value(feature, codec, now)}"
     if not feature.mutable or np.isnan(low) or low == high:
         raise ValueError(f"{condition.text}: {feature.name!r} may not change, and {has}")
-    sides = [end if not math.isfinite(side) else _say(feature, codec, side)
-             for side, end in ((low, "anything"), (high, "anything"))]  # fmt: skip
-    raise ValueError(f"{condition.text}: {has}, and values from {sides[0]} to {sides[1]} are all it may take")
+    limits = [_format_value(feature, codec, side) if math.isfinite(side) else str(side) for side in (low, high)]
+    raise ValueError(f"{condition.text}: {has}, and {feature.name!r} may only lie between {limits[0]} and {limits[1]}")
 
 
 def _as_names(keep: Any) -> list[str]:
+    """Return ``keep`` as a list of column names."""
     if isinstance(keep, str):
         return [keep]
     if keep is None or not isinstance(keep, Iterable) or isinstance(keep, Mapping):
@@ -246,6 +216,7 @@ def _as_names(keep: Any) -> list[str]:
 
 
 def _as_mapping(what: str, values: Any) -> dict[str, Any]:
+    """Return an option as a mapping keyed by column name."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -254,6 +225,7 @@ def _as_mapping(what: str, values: Any) -> dict[str, Any]:
 
 
 def _require_known(space: "Space", by_option: Mapping[str, Iterable[str]]) -> None:
+    """Reject options that name an unknown column."""
     for what, names in by_option.items():
         unknown = [name for name in names if name not in space.position]
         if unknown:
@@ -261,33 +233,19 @@ def _require_known(space: "Space", by_option: Mapping[str, Iterable[str]]) -> No
             raise ValueError(f"{what} names {listed}, which the table does not have; columns are {list(space.names)}")
 
 
-# --- how hard columns are to change ----------------------------------------------------------------------------------
-
-Effort = tuple[tuple[str, float], ...]  # columns by name, each with its factor
+# --- effort factors --------------------------------------------------------------------------------------------------
 
 
-def read_effort(space: "Space", asked: Any, before: Effort = ()) -> Effort:
-    """Return factors by column, on top of those that held before; in the order of the columns, without ones.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For what is no mapping, a column that is not there or follows from others, and a factor that is not positive.
-
-    Examples
-    --------
-    >>> from gbce.space import Space
-    >>> read_effort(Space.real(["income", "debt"]), {"debt": 2, "income": 1})
-    (('debt', 2.0),)
-    """
-    if not isinstance(asked, Mapping):
-        raise TypeError(f"effort must be a mapping of column names to factors, such as {{'income': 2}}, not {asked!r}")
+def read_effort(space: "Space", given: Any, before: Effort = ()) -> Effort:
+    """Parse effort factors, multiplied by earlier ones; returned in column order, factors of one left out."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"effort must be a mapping of column names to factors, such as {{'income': 2}}, not {given!r}")
     factors = dict(before)
-    for name, factor in asked.items():
+    for name, factor in given.items():
         if name not in space.position:
             raise ValueError(f"effort names {name!r}, which the table does not have; columns are {list(space.names)}")
         if space.is_computed[space.position[name]]:
-            raise ValueError(f"effort: {name!r} is computed from other columns; say how hard those are to change")
+            raise ValueError(f"effort: {name!r} is computed from other columns; give factors for those instead")
         if not is_number(factor) or not 0 < factor < np.inf:
             raise ValueError(f"effort: the factor of {name!r} must be a positive number, not {factor!r}")
         factors[name] = factors.get(name, 1.0) * float(factor)
@@ -295,18 +253,15 @@ def read_effort(space: "Space", asked: Any, before: Effort = ()) -> Effort:
 
 
 def effort_cost(space: "Space", effort: Effort, x: Array, x0: Array) -> Array:
-    """Return what points ``(n, d)`` pay beyond their cost, ``(n,)``: below zero where a column is easier to change.
-
-    A unit of a column's scale costs its factor instead of one.
-    """
-    more = np.zeros(len(x))
+    """Return the cost ``(n,)`` that effort factors add to points ``(n, d)``; negative for factors below one."""
+    extra = np.zeros(len(x))
     if effort:
         units = space.change(x, x0) / space.scale
         for name, factor in effort:
-            more += (factor - 1.0) * units[:, space.position[name]]
-    return more
+            extra += (factor - 1.0) * units[:, space.position[name]]
+    return extra
 
 
 def say_effort(effort: Sequence[tuple[str, float]]) -> list[str]:
-    """Return each factor as a text."""
+    """Describe each effort factor in words."""
     return [f"a change of {printable(name)} counts {factor:g} times" for name, factor in effort]

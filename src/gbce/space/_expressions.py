@@ -1,7 +1,8 @@
-"""Conditions between columns as text: ``"debt <= 0.4 * income"``, ``"if job == 'none' then income == 0"``.
+"""Parse expressions between columns: ``"debt <= 0.4 * income"``, ``"if job == 'none' then income == 0"``.
 
-The text is parsed, never executed: names, numbers, texts, arithmetic, comparisons, ``in``, ``and``, ``or``, ``not`` and
-a few functions. A name that is no Python identifier stands between backticks.
+Expressions are parsed, never executed. They consist of names, numbers, strings, arithmetic, comparisons, ``in``,
+``and``, ``or``, ``not`` and a few functions; a name that is not a Python identifier is written in backticks. Linear
+expressions are also returned as coefficients and half-spaces.
 """
 
 import ast
@@ -20,7 +21,7 @@ __all__ = [
     "COMPARISONS",
     "FUNCTIONS",
     "LISTS",
-    "MOST_TEXTS",
+    "MOST_EXPRESSIONS",
     "Expression",
     "at_most",
     "halfspaces",
@@ -32,13 +33,13 @@ __all__ = [
     "require_readable",
 ]
 
-# --- what may stand between the columns of a text, and what it does to numbers ---------------------------------------
+# --- operators and functions -----------------------------------------------------------------------------------------
 
 
 def at_most(a: Any, b: Any) -> Any:
-    """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
+    """Return ``a <= b`` up to rounding, so that ``0.3 <= 0.1 + 0.2`` holds both ways."""
     below = a <= b
-    if isinstance(below, np.ndarray) and below.dtype == bool and below.all():  # as nearly always: nothing to round
+    if isinstance(below, np.ndarray) and below.dtype == bool and below.all():  # nearly always: rounding cannot matter
         return below
     if np.asarray(a).dtype.kind in "iuf" and np.asarray(b).dtype.kind in "iuf":
         return below | (np.abs(np.subtract(a, b)) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)))
@@ -49,11 +50,11 @@ def _at_least(a: Any, b: Any) -> Any:
     return at_most(b, a)
 
 
-def _least(*parts: Any) -> Any:
+def _take_minimum(*parts: Any) -> Any:
     return reduce(np.minimum, parts)
 
 
-def _greatest(*parts: Any) -> Any:
+def _take_maximum(*parts: Any) -> Any:
     return reduce(np.maximum, parts)
 
 
@@ -66,57 +67,56 @@ COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "min": _least, "max": _greatest, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
+    "abs": np.abs, "min": _take_minimum, "max": _take_maximum, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
     "round": np.round, "floor": np.floor,
 }  # fmt: skip
-
-
-# --- conditions between columns as text ------------------------------------------------------------------------------
-
-_OF_SEVERAL = ("min", "max")  # functions of two parts or more, the others of one
+_VARIADIC = ("min", "max")  # take two arguments or more, the other functions one
 LISTS = (ast.Tuple, ast.List, ast.Set)
 _IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
 _QUOTED = r"'[^']*'|\"[^\"]*\""
 # Chosen by hand, far beyond what anybody writes:
-_DEEPEST_NESTING = 300  # parts of a text within each other; evaluation recurses, and Python allows 1000 calls
-_LARGEST_INTEGER = 10**300  # whole numbers are evaluated as floats, which end at 1e308
-MOST_TEXTS = 512  # parsed texts that are remembered
-_MOST_SHOWN = 200  # characters of a text that a message quotes
+_DEEPEST_NESTING = 300  # levels of an expression; evaluation recurses, and Python allows 1000 calls
+_LARGEST_INTEGER = 10**300  # integers are evaluated as floats, which end at 1e308
+MOST_EXPRESSIONS = 512  # parsed expressions in the cache
+_MOST_SHOWN = 200  # characters of an expression quoted in a message
+
+
+# --- parsing ---------------------------------------------------------------------------------------------------------
 
 
 class Expression(NamedTuple):
-    """A text as a tree."""
+    """A parsed expression."""
 
     tree: ast.expr
-    names: dict[str, str]  # as written in the tree: as the user calls it
+    names: dict[str, str]  # identifier in the tree -> column name
 
 
-@lru_cache(maxsize=MOST_TEXTS)
+@lru_cache(maxsize=MOST_EXPRESSIONS)
 def parse(text: str) -> Expression:
-    """Read a text."""
+    """Parse an expression into a syntax tree."""
     names: dict[str, str] = {}
 
-    def placeholder(match: re.Match[str]) -> str:
+    def replace_name(match: re.Match[str]) -> str:
         if match.group(1) is None:
-            return match.group(0)  # a text in quotes
+            return match.group(0)  # a quoted string
         key = f"_column_{match.group(1).encode().hex()}"  # the same for every mention
         names[key] = match.group(1)
         return key
 
-    source = re.sub(rf"{_QUOTED}|`([^`]+)`", placeholder, text).strip()
-    ruled = _IF_THEN.match(re.sub(_QUOTED, lambda quoted: "'" * len(quoted.group(0)), source))
-    if ruled:
-        condition, consequence = (source[slice(*ruled.span(part))] for part in ("condition", "consequence"))
+    source = re.sub(rf"{_QUOTED}|`([^`]+)`", replace_name, text).strip()
+    implication = _IF_THEN.match(re.sub(_QUOTED, lambda quoted: "'" * len(quoted.group(0)), source))
+    if implication:
+        condition, consequence = (source[slice(*implication.span(part))] for part in ("condition", "consequence"))
         source = f"not ({condition.strip()}) or ({consequence.strip()})"
     try:
         tree = ast.parse(source, mode="eval").body
     except (SyntaxError, MemoryError, RecursionError, ValueError) as error:
-        said = getattr(error, "msg", None) or "it is nested too deeply"
+        reason = getattr(error, "msg", None) or "it is nested too deeply"
         raise ValueError(
-            f"{text[:_MOST_SHOWN]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay "
-            '== 0", with backticks around column names that have blanks or signs in them.'
+            f"{text[:_MOST_SHOWN]!r} cannot be parsed: {reason}. Write it like 'a <= 2 * b' or \"if job == 'none' then "
+            'pay == 0", with backticks around column names that contain spaces or symbols.'
         ) from None
-    _require_known(tree, text)
+    _require_supported(tree, text)
     called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in called:
@@ -124,22 +124,22 @@ def parse(text: str) -> Expression:
     return Expression(tree, names)
 
 
-def _require_known(tree: ast.expr, text: str) -> None:
-    """Require that nothing but what can be evaluated stands in a tree, level by level."""
+def _require_supported(tree: ast.expr, text: str) -> None:
+    """Reject a tree with nodes that cannot be evaluated, or nested too deeply."""
     level: list[ast.AST] = [tree]
-    known = not isinstance(tree, LISTS)
+    supported = not isinstance(tree, LISTS)
     for _ in range(_DEEPEST_NESTING):
-        known = known and all(map(_is_known, level))
-        level = [child for node in level for child in ast.iter_child_nodes(node)] if known else []
-    if level or not known:
+        supported = supported and all(map(_is_supported, level))
+        level = [child for node in level for child in ast.iter_child_nodes(node)] if supported else []
+    if level or not supported:
         raise ValueError(
-            f"{text!r} cannot be used: only columns, numbers, texts, + - * / // % **, comparisons, in, and, or, not "
-            f"and the functions {', '.join(FUNCTIONS)} may stand in it. For more give a function of the frame."
+            f"{text!r} cannot be used: it may contain only columns, numbers, strings, + - * / // % **, comparisons, "
+            f"in, and, or, not and the functions {', '.join(FUNCTIONS)}. For more give a function of the frame."
         )
 
 
-def _is_known(node: ast.AST) -> bool:
-    """Whether a node and what it may be made of can be evaluated; its parts are looked at by themselves."""
+def _is_supported(node: ast.AST) -> bool:
+    """Whether a node can be evaluated, its children aside."""
     lists = [part for part in ast.iter_child_nodes(node) if isinstance(part, LISTS)]
     if lists and not isinstance(node, ast.Compare):
         return False
@@ -148,8 +148,8 @@ def _is_known(node: ast.AST) -> bool:
             plain = isinstance(node.value, (bool, int, float, str))
             return plain and not (isinstance(node.value, int) and abs(node.value) > _LARGEST_INTEGER)
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS and not node.keywords:
-            enough = len(node.args) >= 2 if name in _OF_SEVERAL else len(node.args) == 1
-            return enough and not any(isinstance(part, ast.Starred) for part in node.args)
+            valid = len(node.args) >= 2 if name in _VARIADIC else len(node.args) == 1
+            return valid and not any(isinstance(part, ast.Starred) for part in node.args)
         case ast.Compare():
             pairs = zip(node.ops, node.comparators, strict=True)
             listed = [isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, LISTS) for op, part in pairs]
@@ -164,53 +164,53 @@ def _is_known(node: ast.AST) -> bool:
 
 
 def require_readable(text: str, known: Sequence[str]) -> None:
-    """Require a text to be readable and to name known columns only."""
+    """Require an expression that can be parsed and refers to known columns only."""
     unknown = [name for name in names_in(text) if name not in known]
     if unknown:
         raise ValueError(f"{text!r} names {unknown}, which the data do not have; columns are {list(known)}")
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Columns that a text mentions, in the order of their first mention."""
+    """Return the columns in an expression, in order of first mention."""
     return tuple(dict.fromkeys(parse(text).names.values()))
 
 
-# --- linear conditions ------------------------------------------------------------------------------------------
+# --- linear expressions ----------------------------------------------------------------------------------------------
 
 
 def linear(text: str) -> tuple[dict[str, float], float] | None:
-    """Coefficients by column and constant of a text that is linear in its columns, or ``None``."""
+    """Return coefficients by column and constant of a linear expression, else ``None``."""
     parsed = parse(text)
     return linear_terms(parsed.tree, parsed.names)
 
 
 def linear_terms(node: ast.expr, names: dict[str, str]) -> tuple[dict[str, float], float] | None:
-    """Coefficients by column and constant of a part of a text that is linear in its columns, or ``None``."""
-    terms = _terms(node)
-    return None if terms is None else _by_name(terms, names)
+    """Return coefficients by column and constant of a linear subexpression, else ``None``."""
+    terms = _collect_terms(node)
+    return None if terms is None else _group_by_name(terms, names)
 
 
 def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:
-    """Inequalities ``sum_j a_j x_j <= b`` that a condition joins by ``and``; what is not linear is left out.
+    """Return the linear conjuncts of a condition as inequalities ``sum_j a_j x_j <= b``, dropping the others.
 
-    With ``complete``, each ``==`` counts as two of them, and what says nothing about a column is kept as well.
+    With ``complete``, ``==`` counts as two inequalities, and inequalities without a column are included.
     """
     signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
     if complete:
         signs[ast.Eq] = (1.0, -1.0)
     parsed = parse(text)
     found = []
-    for part in _conjuncts(parsed.tree):
+    for part in _split_conjuncts(parsed.tree):
         if not isinstance(part, ast.Compare):
             continue
         left = part.left
         for op, right in zip(part.ops, part.comparators, strict=True):
-            one, other = _terms(left), _terms(right)
+            one, other = _collect_terms(left), _collect_terms(right)
             for sign in signs.get(type(op), ()):
                 if one is None or other is None:
                     break
-                gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
-                weights, constant = _by_name(gap, parsed.names)
+                difference = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
+                weights, constant = _group_by_name(difference, parsed.names)
                 if weights or complete:
                     found.append((weights, -constant))
             left = right
@@ -218,9 +218,9 @@ def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, flo
 
 
 def ordered_pairs(text: str) -> list[tuple[str, str]] | None:
-    """Pairs of columns of which the first is at most the second, if a text says just that: ``"a <= b <= c"``."""
+    """Return pairs ``(lower, upper)`` of a condition that only orders columns, as ``"a <= b <= c"``, else ``None``."""
     parsed, found = parse(text), []
-    for part in _conjuncts(parsed.tree):
+    for part in _split_conjuncts(parsed.tree):
         if not isinstance(part, ast.Compare):
             return None
         for op, left, right in zip(part.ops, [part.left, *part.comparators], part.comparators, strict=False):
@@ -231,22 +231,24 @@ def ordered_pairs(text: str) -> list[tuple[str, str]] | None:
     return found
 
 
-def _conjuncts(node: ast.expr) -> list[ast.expr]:
+def _split_conjuncts(node: ast.expr) -> list[ast.expr]:
+    """Split a condition at its outer ``and``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [part for value in node.values for part in _conjuncts(value)]
+        return [part for value in node.values for part in _split_conjuncts(value)]
     return [node]
 
 
-def _by_name(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
+def _group_by_name(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
+    """Return non-zero coefficients by column name, and the constant."""
     weights: dict[str, float] = {}
     for key, weight in terms.items():
-        if key is not None:  # a column may be written with and without backticks
+        if key is not None:  # a column may appear both with and without backticks
             weights[names[key]] = weights.get(names[key], 0.0) + weight
     return {name: weight for name, weight in weights.items() if weight != 0.0}, terms.get(None, 0.0)
 
 
-def _terms(node: ast.expr) -> dict[str | None, float] | None:
-    """Coefficients by name of a linear term, that of ``None`` being the constant; ``None`` if it is not linear."""
+def _collect_terms(node: ast.expr) -> dict[str | None, float] | None:
+    """Return coefficients by identifier, the constant under ``None``; ``None`` if the node is not linear."""
     match node:
         case ast.Constant(value=bool()) | ast.Constant(value=str()):
             return None
@@ -255,27 +257,27 @@ def _terms(node: ast.expr) -> dict[str | None, float] | None:
         case ast.Name(id=name):
             return {name: 1.0}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _scale(_terms(operand), -1.0)
+            return _scale(_collect_terms(operand), -1.0)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _terms(operand)
+            return _collect_terms(operand)
         case ast.BinOp(op=ast.Add() | ast.Sub() as op):
-            one = _terms(node.left)
-            other = _scale(_terms(node.right), 1.0 if isinstance(op, ast.Add) else -1.0)
+            one = _collect_terms(node.left)
+            other = _scale(_collect_terms(node.right), 1.0 if isinstance(op, ast.Add) else -1.0)
             if one is None or other is None:
                 return None
             return {key: one.get(key, 0.0) + other.get(key, 0.0) for key in one | other}
         case ast.BinOp(op=ast.Mult()):
-            one, other = _terms(node.left), _terms(node.right)
+            one, other = _collect_terms(node.left), _collect_terms(node.right)
             if one is None or other is None:
                 return None
             if set(one) <= {None}:
                 return _scale(other, one.get(None, 0.0))
             return _scale(one, other.get(None, 0.0)) if set(other) <= {None} else None
         case ast.BinOp(op=ast.Div()):
-            below = _terms(node.right)
+            below = _collect_terms(node.right)
             if below is None or set(below) != {None} or below[None] == 0.0:
                 return None
-            return _scale(_terms(node.left), 1.0 / below[None])
+            return _scale(_collect_terms(node.left), 1.0 / below[None])
     return None
 
 

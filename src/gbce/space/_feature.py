@@ -1,7 +1,6 @@
-"""How far apart two numbers may be and still count as equal; both are relative, and chosen by hand.
+"""Define a feature (kind, range, unit, mutability), and choose units of change from data.
 
-A double has about 16 digits, so both leave room for sums and products of a few hundred terms. Results do not hang on
-them: real differences between values of a column are larger by orders of magnitude.
+The units are standard deviations, or robust spreads for columns with heavy tails.
 """
 
 import math
@@ -28,55 +27,63 @@ __all__ = [
     "units_of",
 ]
 
-# --- how far apart two numbers may be and still count as equal -------------------------------------------------------
-
-ROUNDING = 1e-12  # between numbers that were computed here, in another order
-DATA_ROUNDING = 1e-9  # between such a number and one of the user's, which may have passed through a file or a program
-
-
-# --- one column ------------------------------------------------------------------------------------------------------
-
-_LARGEST_SCALE = 1e150  # its square is finite, and that of one over it is above zero: a double ends at 1e308
-
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
 Missing = Literal["keep", "leave", "any"]
 
+# Relative differences up to which two numbers count as equal. Both are chosen by hand: a double has about 16 digits, so
+# they leave room for sums and products of a few hundred terms, and real differences are larger by orders of magnitude.
+ROUNDING = 1e-12  # between numbers computed here, possibly in another order
+DATA_ROUNDING = 1e-9  # between such a number and one from the user, which may have been through a file or a program
+_LARGEST_SCALE = 1e150  # its square is finite, and the square of its inverse positive: a double ends at 1e308
+_SAFE_SQUARES = 1e100  # between its inverse and it, squares and their sums neither overflow nor vanish
+_MAD_TO_SD = 1.4826  # 1 / Phi^-1(3/4): standard deviation of a normal distribution over its median absolute deviation
+_IQR_TO_SD = 1.349  # 2 Phi^-1(3/4): interquartile range of a normal distribution over its standard deviation
+_SMALLEST_SIZE = 1e-300  # for a column of zeros, so that the threshold for zero spread is positive; any tiny number
+# Ratio of standard deviation to robust spread above which tails count as heavy. The exponential distribution has 1.2,
+# Student's t with three degrees 1.5, the lognormal with sigma 1 has 2.0: ordinary columns keep their deviation.
+_HEAVY = 3.0
+_FREQUENT = 0.25  # share of one value above which a quartile may fall on it: the column is inflated there
+_SCALES = ("auto", "sd", "mad", "raw")
+
+
+# --- features --------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature: its values, its range, its unit of change, and whether and which way it may move.
+    """One feature: its values, range and unit of change, and whether and in which direction it may change.
 
     Parameters
     ----------
     name : str
         Column name.
     kind : {"real", "integer", "ordinal", "categorical", "boolean", "datetime"}
-        What values it takes. Integers and datetimes move in whole steps, ordinals from level to level, categories and
-        booleans from any level to any other.
+        The kind of values. Integers and datetimes change in integer steps, ordinals from level to level, categories
+        and booleans from any level to any other.
     low, high : float, optional
         Bounds that every draw respects, as encoded: for an ordinal, positions of levels. ``None`` means unbounded.
     levels : sequence, optional
-        Of an ordinal (from the lowest up), a category or a boolean.
+        Levels of an ordinal (from the lowest up), a category or a boolean.
     scale : float
-        How much change counts as one unit: priors, distances and noise are measured in it. Any change of a category
-        is one step.
+        The amount of change that counts as one unit, in which priors, distances and noise are measured. Any change of
+        a category is one step.
     mutable : bool
         Whether the feature may change at all.
     direction : {"any", "increase", "decrease"}
-        Which way it may move from the row's value.
+        The direction in which it may change from the row's value.
     unit : str
-        Name of the unit its numbers are in, for tables.
+        Name of the unit of its numbers, for tables.
     missing : {"keep", "leave", "any"}, optional
-        For a feature that may hold no value: a row keeps what it has, known or missing; or a missing value may become
-        known; or both ways. ``None``: no value may be missing.
+        For a feature that may be missing: ``"keep"`` leaves it as it is in the row, ``"leave"`` also allows a missing
+        value to become known, ``"any"`` both directions. ``None``: no value may be missing.
     frequencies : sequence of float, optional
-        How often each level of a category occurs; moves go to levels in proportion. Equal when left out.
+        Frequency of each level of a category; changes go to levels in proportion. Equal when left out.
     centre : float, optional
         Where a missing number starts from when it becomes known.
     stretch : bool
-        Whether the bounds give way to a row that lies outside of them, as those that were read off data do; a row
-        outside of bounds that somebody gave is refused.
+        Whether the bounds stretch to a row outside them, as bounds inferred from data do; otherwise such a row is
+        rejected.
 
     Examples
     --------
@@ -131,6 +138,7 @@ class Feature:
         object.__setattr__(self, "stretch", bool(self.stretch))
 
     def _require_options(self) -> None:
+        """Check kind, direction and missing."""
         for option, kinds in (("kind", Kind), ("direction", Direction)):
             if getattr(self, option) not in get_args(kinds):
                 known = ", ".join(map(repr, get_args(kinds)))
@@ -143,11 +151,12 @@ class Feature:
             )
         if self.unordered and self.direction != "any":
             raise ValueError(
-                f"feature {self.name!r}: a {self.kind} feature has no {self.direction}: make it ordinal, with its "
+                f"feature {self.name!r}: a {self.kind} feature cannot {self.direction}: make it ordinal, with its "
                 "levels from the lowest up, or hold it fixed with mutable=False"
             )
 
     def _set_levels(self) -> None:
+        """Check levels and frequencies, and set the bounds of an ordinal."""
         if not self.leveled:
             if self.levels is not None:
                 raise ValueError(f"feature {self.name!r}: only ordinal and categorical features have levels")
@@ -165,7 +174,7 @@ class Feature:
             raise ValueError(
                 f"feature {self.name!r} has {len(levels) or 'no'} level{'' if len(levels) else 's'}"
                 f"{', ' + repr(levels[0]) if levels else ''}: it cannot change. Hold it fixed (immutable, "
-                "mutable=False), name all its levels, or drop the column."
+                "mutable=False), list all its levels, or drop the column."
             )
         if self.unordered and (self.low is not None or self.high is not None):
             raise ValueError(
@@ -179,12 +188,12 @@ class Feature:
             share = np.asarray(self.frequencies, dtype=float)
             if share.shape != (len(levels),) or not (np.isfinite(share).all() and (share > 0).all()):
                 raise ValueError(f"feature {self.name!r}: frequencies must be one positive number per level")
-            total = share.sum()  # to divide again by what is one up to rounding would change the last bits
+            total = share.sum()  # dividing again by a total that is one up to rounding would change the last bits
             share = share if abs(total - 1.0) < ROUNDING else share / total
             object.__setattr__(self, "frequencies", tuple(share.tolist()))
 
     def range_from(self, now: float) -> tuple[float, float]:
-        """Return the lowest and the highest value when the row's is ``now``: bounds, direction, and what they allow.
+        """Return the lowest and the highest value allowed by bounds and direction when the row has ``now``.
 
         Examples
         --------
@@ -210,75 +219,52 @@ class Feature:
 
     @property
     def unordered(self) -> bool:
-        """Whether no level is nearer to another than the rest."""
+        """Whether its levels have no order."""
         return self.kind in ("categorical", "boolean")
 
     @property
     def discrete(self) -> bool:
-        """Whether it moves in whole steps."""
+        """Whether it changes in integer steps or between levels."""
         return self.kind != "real"
 
     @property
     def plain(self) -> bool:
-        """Whether it is a real number that is always known."""
+        """Whether it is a real number that is never missing."""
         return self.kind == "real" and self.missing is None
 
 
 # --- units of change -------------------------------------------------------------------------------------------------
 
-# Up to here, and down to one over it, squares and their sums are finite and not zero: a double ends at 1e308.
-_SAFE_SQUARES = 1e100
-_MAD_TO_SD = 1.4826  # 1 / Phi^-1(3/4): the standard deviation of a normal law over its median absolute deviation
-_QUARTILES_TO_SD = 1.349  # 2 Phi^-1(3/4): the distance between a normal law's quartiles over its standard deviation
-_SMALLEST_SIZE = 1e-300  # of a column of zeros, so that what counts as no spread is above zero; any tiny number does
-# Standard deviation over robust spread from where tails are called heavy. An exponential law has 1.2, Student's with
-# three degrees 1.5, a lognormal one with a deviation of one 2.0: ordinary columns keep their standard deviation.
-_HEAVY = 3.0
-_FREQUENT = 0.25  # share of one value from where a quartile may lie on it: the column is inflated there
-_SCALES = ("auto", "sd", "mad", "raw")
-
 
 class Units(NamedTuple):
-    """The unit of each column.
-
-    ``robust`` has the columns whose tails are heavy, with their standard deviation over their unit; ``inflated`` those
-    that have no median absolute deviation, because one value makes up most of them.
-    """
+    """The unit of each column."""
 
     units: list[float]
-    robust: tuple[tuple[str, float], ...] = ()
-    inflated: tuple[str, ...] = ()
+    robust: tuple[tuple[str, float], ...] = ()  # columns with heavy tails, and their standard deviation over their unit
+    inflated: tuple[str, ...] = ()  # columns whose median absolute deviation is zero: mostly one value
 
 
 def deviations(values: Array, measure: Callable[..., Array] = np.nanstd) -> Array:
-    """Return the standard deviation of each column of ``(n, ...)``, missing values left out.
-
-    Columns whose squares would overflow, or vanish, are first divided by their largest value.
-    """
+    """Return the standard deviation of each column of ``(n, ...)``, ignoring NaN and safe against overflow."""
     peak = np.nanmax(np.abs(values), axis=0)
     unit = np.where((peak == 0) | ((peak > 1.0 / _SAFE_SQUARES) & (peak < _SAFE_SQUARES)), 1.0, peak)
     return unit * measure(values / unit, axis=0)
 
 
 def robust_spread(values: Array) -> float:
-    """Return the spread of a column ``(n,)`` that a few values far out do not change, zero for a constant one.
+    """Return a robust standard deviation of a column ``(n,)`` from its quartiles, zero for a constant one.
 
-    The distance between its quartiles, as a normal law's standard deviation. Where one value is frequent (a quarter
-    of the column or more, such as zero), at least the median distance of the others to it.
-
-    Examples
-    --------
-    >>> float(round(robust_spread(np.append(np.zeros(90), np.arange(10.0, 20.0))), 2))
-    21.5
+    Where one value, such as zero, makes up a quarter of the column or more, it is at least the median distance of the
+    other values to it.
     """
     known = np.sort(values[~np.isnan(values)])
     low, high = np.quantile(known, [0.25, 0.75])
-    spread = high / _QUARTILES_TO_SD - low / _QUARTILES_TO_SD
+    spread = high / _IQR_TO_SD - low / _IQR_TO_SD
     return float(max(spread, _spread_about_mode(known)))
 
 
 def _spread_about_mode(known: Array) -> float:
-    """Return the median distance to the most frequent value of those that differ from it, if it is frequent."""
+    """Return the median distance of the other values to the mode if the mode is frequent, else zero."""
     found, counts = np.unique(known, return_counts=True)
     if counts.max() < _FREQUENT * len(known) or len(found) == 1:
         return 0.0
@@ -292,9 +278,9 @@ def _median_deviations(values: Array) -> Array:
 
 
 def units_of(values: Array, names: Sequence[str], scale: Any, fixed: Set[str], *, table: bool = False) -> Units:
-    """One unit of change per column; a column that does not vary has none, unless it is held fixed.
+    """Choose the unit of each column; ``"auto"`` is the standard deviation, or robust for heavy tails in a ``table``.
 
-    ``table`` is whether ``"auto"`` looks for heavy tails; otherwise it is the standard deviation.
+    A column without spread is rejected unless it is ``fixed``.
     """
     if isinstance(scale, Mapping):
         how, given = "auto", dict(scale)

@@ -1,4 +1,4 @@
-"""From a pandas frame back to the library and the types that the data came in."""
+"""Convert frames of polars and pyarrow to pandas, and pandas frames back to the library and types of the data."""
 
 import base64
 import json
@@ -24,60 +24,37 @@ __all__ = [
     "sparse_columns",
 ]
 
-# --- from a frame of another library to a pandas frame, column by column ---------------------------------------------
-
 INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 FLOATS = ("Float32", "Float64")
 CATEGORIES = ("Categorical", "Enum")
 KNOWN = (*INTEGERS, *FLOATS, *CATEGORIES, "Boolean", "String", "Date", "Datetime")
-_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string type that knows missing values
-SECONDS_PER_DAY = 86_400  # of a calendar without leap seconds, as all frames count
+_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string dtype with missing values
+SECONDS_PER_DAY = 86_400  # without leap seconds, as in all frame libraries
 _MS_PER_SECOND = 1_000  # by definition
+
+# --- to pandas -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column was: plain data.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    dtype : str
-        One of the names narwhals has for types: ``"Int8"``, ``"Float64"``, ``"Enum"``, ``"Datetime"``, ...
-    unit, zone : str, optional
-        Of a ``"Datetime"``: ``"ms"``, ``"Europe/Berlin"``.
-    categories : tuple of str, optional
-        In their order; none for strings that are only stored as categories.
-    nan : bool
-        Whether what is missing in a float column is NaN and not null; where both occur it becomes null.
-    """
+    """The schema of one column."""
 
     name: str
-    dtype: str
-    unit: str | None = None
-    zone: str | None = None
-    categories: tuple[str, ...] | None = None
-    nan: bool = False
+    dtype: str  # narwhals' name of the type: "Int8", "Float64", "Enum", "Datetime", ...
+    unit: str | None = None  # of a "Datetime": "ms"
+    zone: str | None = None  # of a "Datetime": "Europe/Berlin"
+    categories: tuple[str, ...] | None = None  # in order; None for strings merely stored as categories
+    nan: bool = False  # whether missing floats are NaN and not null; where both occur they become null
 
 
 def as_pandas(native: Any) -> pd.DataFrame | None:
-    """Return a frame as a pandas frame, or ``None`` if it is no frame.
+    """Convert a frame of pandas, polars or pyarrow to a dense pandas frame; ``None`` for anything else.
 
-    Parameters
-    ----------
-    native : object
-        A frame of pandas, which comes back as it is but for sparse columns, of polars or of pyarrow. Integers and
-        booleans with nulls become pandas' nullable types, other numbers keep their width; dates become
-        ``datetime64[s]``, times keep their unit and zone, categories their order, without a rank.
-
-    Examples
-    --------
-    >>> as_pandas([1, 2]) is None
-    True
+    Integers and booleans with nulls become nullable dtypes, dates ``datetime64[s]``; other numbers keep their width,
+    times their unit and zone, and categories their order, as unordered categories.
     """
     if isinstance(native, pd.DataFrame):
-        return _dense(native)
+        return _densify(native)
     frame = eager(native)
     if frame is None:
         return None
@@ -88,12 +65,12 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
 
 
 def sparse_columns(frame: pd.DataFrame) -> list[int]:
-    """Return the positions of the columns of a pandas frame that are stored sparsely."""
+    """Return the positions of the sparse columns of a pandas frame."""
     return [i for i, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
 
 
-def _dense(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a pandas frame with its sparse columns written out."""
+def _densify(frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert the sparse columns of a pandas frame to dense ones."""
     where = sparse_columns(frame)
     if where:
         frame = frame.copy()
@@ -103,7 +80,7 @@ def _dense(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def eager(native: Any) -> "nw.DataFrame[Any] | None":
-    """Return the frame as narwhals sees it, none if it is not one; refuse those that cannot be read."""
+    """Wrap a frame with narwhals; ``None`` if it is not a frame, an error if it is lazy or unsupported."""
     try:
         frame = nw.from_native(native, pass_through=True)
     except Exception as error:  # narwhals does not export the class of this one
@@ -111,22 +88,22 @@ def eager(native: Any) -> "nw.DataFrame[Any] | None":
             raise
         raise ValueError("two columns of the frame have the same name; rename one of them") from None
     if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"{type(native).__name__} is lazy, and its rows are not there yet: call .collect() first")
+        raise TypeError(f"{type(native).__name__} is lazy and has no rows yet: call .collect() first")
     if not isinstance(frame, nw.DataFrame):
         return None
     if str(frame.implementation) not in ("pandas", "polars", "pyarrow"):
-        raise TypeError(f"frames of {frame.implementation} are not read: call .to_pandas() first")
+        raise TypeError(f"frames of {frame.implementation} are not supported: call .to_pandas() first")
     return frame
 
 
 def column_of(series: Any, library: str) -> Column:
-    """Return what a column is, or say that it cannot be read."""
+    """Return the schema of a column; reject unsupported types."""
     dtype = series.dtype
     kind = str(dtype.base_type().__name__)
     name = series.name
     if kind not in KNOWN:
         raise TypeError(
-            f"column {name!r} has the type {dtype}, which is no number, boolean, string, category, date or time: "
+            f"column {name!r} has the type {dtype}, which is not a number, boolean, string, category, date or time: "
             "convert or drop it"
         )
     if isinstance(dtype, nw.Datetime):
@@ -142,7 +119,7 @@ def column_of(series: Any, library: str) -> Column:
 
 
 def _as_pandas_column(series: Any, column: Column) -> Any:
-    """Return a column as pandas stores it."""
+    """Convert one column to what pandas stores."""
     kind = column.dtype
     missing = series.is_null().to_numpy()
     if kind in CATEGORIES:
@@ -164,61 +141,46 @@ def _as_pandas_column(series: Any, column: Column) -> Any:
     return pd.arrays.IntegerArray(whole, missing.copy()) if missing.any() else whole
 
 
-# --- from a pandas frame back to the library and the types that the data came in -------------------------------------
+# --- back from pandas ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The library, schema and column order of a frame, to give results in the form that the data came in.
+    """The library, schema and column order of a frame, so that results can be returned in the same form."""
 
-    Parameters
-    ----------
-    library : {"pandas", "polars", "pyarrow"}
-        Where the frame comes from.
-    columns : tuple of Column
-        In their order; empty for pandas, whose frames need no change but for sparse columns.
-    schema : str, optional
-        Of pyarrow: its own schema, in base64. Of pandas: positions and fill values of sparse columns, in JSON.
-
-    Examples
-    --------
-    >>> from gbce.space._frames import as_pandas
-    >>> data = pd.DataFrame({"age": [40, 50]})
-    >>> Layout.of(data).restore(as_pandas(data)).equals(data)
-    True
-    """
-
-    library: str
-    columns: tuple[Column, ...] = ()
-    schema: str | None = None
+    library: str  # "pandas", "polars" or "pyarrow"
+    columns: tuple[Column, ...] = ()  # in order; empty for pandas
+    schema: str | None = (
+        None  # pyarrow: its schema in base64; pandas: positions and fill values of sparse columns, JSON
+    )
 
     @classmethod
     def of(cls, native: Any) -> "Layout":
-        """Read the layout off a frame."""
+        """Record the layout of a frame."""
         if isinstance(native, pd.DataFrame):
             return cls("pandas", schema=_fill_values(native))
         frame = eager(native)
         if frame is None:
-            raise TypeError(f"a frame of pandas, polars or pyarrow is needed, not {type(native).__name__}")
+            raise TypeError(f"expected a frame of pandas, polars or pyarrow, not {type(native).__name__}")
         library = str(frame.implementation)
         columns = tuple(column_of(series, library) for series in frame.iter_columns())
         schema = base64.b64encode(native.schema.serialize()).decode() if library == "pyarrow" else None
         return cls(library, columns, schema)
 
     def restore(self, frame: pd.DataFrame) -> Any:
-        """Return a pandas frame with these columns, in any order, as a frame of the library and with its types."""
+        """Convert a pandas frame with these columns, in any order, to this library and its types."""
         if self.library == "pandas":
             return frame if self.schema is None else _as_sparse(frame, json.loads(self.schema))
         names = [column.name for column in self.columns]
         if sorted(map(str, frame.columns)) != sorted(names):
             raise ValueError(f"the frame must have the columns {names}, not {list(frame.columns)}")
         values = [_as_canonical(frame[column.name], column) for column in self.columns]
-        return self._arrow(values) if self.library == "pyarrow" else self._polars(values)
+        return self._to_arrow(values) if self.library == "pyarrow" else self._to_polars(values)
 
     def with_floats(self, names: Collection[str]) -> "Layout":
-        """Return the layout with these columns as floats where they are whole numbers or booleans."""
-        whole = (*INTEGERS, "Boolean")
-        changed = [i for i, column in enumerate(self.columns) if column.name in names and column.dtype in whole]
+        """Return the layout with these columns as floats where they are integers or booleans."""
+        integral = (*INTEGERS, "Boolean")
+        changed = [i for i, column in enumerate(self.columns) if column.name in names and column.dtype in integral]
         if not changed:
             return self
         columns = [replace(c, dtype="Float64") if i in changed else c for i, c in enumerate(self.columns)]
@@ -226,21 +188,21 @@ class Layout:
         if schema is not None:
             import pyarrow as pa
 
-            own = self._arrow_schema()
+            own = self._read_arrow_schema()
             for i in changed:
                 own = own.set(i, own.field(i).with_type(pa.float64()))
             schema = base64.b64encode(own.serialize()).decode()
         return replace(self, columns=tuple(columns), schema=schema)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what :func:`json.dumps` can write."""
+        """Return the layout as JSON data."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> "Layout":
-        """Rebuild a layout from what was written."""
+        """Rebuild a layout from JSON data."""
         if written["library"] not in ("pandas", "polars", "pyarrow"):
-            raise ValueError(f"unknown library of frames {written['library']!r}")
+            raise ValueError(f"unknown frame library {written['library']!r}")
         columns = []
         for options in written["columns"]:
             if options["dtype"] not in KNOWN:
@@ -249,20 +211,20 @@ class Layout:
             columns.append(Column(**{**options, "categories": None if listed is None else tuple(listed)}))
         return cls(written["library"], tuple(columns), written["schema"])
 
-    def _polars(self, values: Sequence[pd.Series]) -> Any:
-        # polars' own columns: those of narwhals are read through Arrow, which fails for categories in polars 1.20
+    def _to_polars(self, values: Sequence[pd.Series]) -> Any:
+        # native polars columns: narwhals converts its own through Arrow, which fails for categories in polars 1.20
         built = {c.name: _as_polars(s, c).to_native() for c, s in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
-    def _arrow_schema(self) -> Any:
+    def _read_arrow_schema(self) -> Any:
         import pyarrow as pa
 
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
 
-    def _arrow(self, values: Sequence[pd.Series]) -> Any:
-        import pyarrow as pa  # only where a frame of its came in
+    def _to_arrow(self, values: Sequence[pd.Series]) -> Any:
+        import pyarrow as pa  # installed, since the data were a pyarrow table
 
-        schema = self._arrow_schema()
+        schema = self._read_arrow_schema()
         arrays = []
         for column, series, field in zip(self.columns, values, schema, strict=True):
             if column.dtype == "Categorical":
@@ -274,21 +236,21 @@ class Layout:
 
 
 def _fill_values(frame: pd.DataFrame) -> str | None:
-    """Return what is left out in each sparse column, by position, as JSON; none if there are no such columns."""
+    """Return positions and fill values of sparse columns as JSON; ``None`` if there are none."""
     where = sparse_columns(frame)
     fills = [frame.dtypes.iloc[i].fill_value for i in where]
     for i, fill in zip(where, fills, strict=True):
         if not isinstance(fill, (bool, int, float, str, np.bool_, np.number)):
             raise TypeError(
-                f"column {str(frame.columns[i])!r} of {frame.dtypes.iloc[i]} is sparse, which only numbers, booleans "
-                "and texts can be: write it out with .sparse.to_dense()"
+                f"column {str(frame.columns[i])!r} of {frame.dtypes.iloc[i]} is sparse, but only numbers, booleans "
+                "and strings may be: convert it with .sparse.to_dense()"
             )
     plain = [fill.item() if isinstance(fill, np.generic) else fill for fill in fills]
     return json.dumps(list(zip(where, plain, strict=True))) if where else None
 
 
 def _as_sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.DataFrame:
-    """Return a pandas frame with some columns sparse."""
+    """Make columns of a pandas frame sparse, by position and fill value."""
     frame = frame.copy(deep=False)
     for i, fill in fills:
         column = frame.iloc[:, i]
@@ -297,7 +259,7 @@ def _as_sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.Data
 
 
 def _as_canonical(series: pd.Series, column: Column) -> pd.Series:
-    """Return a pandas column in the one form its type is restored from, or say what does not fit."""
+    """Convert a pandas column to the canonical form from which its original type is restored."""
     kind = column.dtype
     try:
         if kind in INTEGERS:
@@ -308,42 +270,42 @@ def _as_canonical(series: pd.Series, column: Column) -> pd.Series:
             return pd.Series(series.to_numpy(dtype=kind.lower(), na_value=np.nan))
         if kind in ("Date", "Datetime"):
             if (column.zone is None) != (getattr(series.dtype, "tz", None) is None):
-                raise ValueError(f"times with a zone and times without do not compare, and it had {column.zone}")
+                raise ValueError(f"times with and without a time zone cannot be mixed, and it had {column.zone}")
             return (series.dt.tz_convert("UTC") if column.zone else series).astype(
                 f"datetime64[{column.unit or 's'}{', UTC' if column.zone else ''}]"
             )
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"column {column.name!r} cannot be made {kind} again: {error}") from None
-    text = series.astype(object)
-    if text.isna().any():
-        text = text.where(text.notna(), None)
+        raise ValueError(f"column {column.name!r} cannot be converted back to {kind}: {error}") from None
+    objects = series.astype(object)
+    if objects.isna().any():
+        objects = objects.where(objects.notna(), None)
     if column.categories is not None:
-        new = [value for value in text.unique() if value is not None and value not in column.categories]
+        new = [value for value in objects.unique() if value is not None and value not in column.categories]
         if new:
-            raise ValueError(f"column {column.name!r} holds {new[0]!r}, which is none of {list(column.categories)}")
-    return text
+            raise ValueError(f"column {column.name!r} holds {new[0]!r}, which is not one of {list(column.categories)}")
+    return objects
 
 
 def _as_polars(series: pd.Series, column: Column) -> Any:
-    """Return a canonical column as a column of polars."""
-    kind, make = column.dtype, nw.new_series
+    """Convert a canonical column to a polars column."""
+    kind, new_series = column.dtype, nw.new_series
     if kind in ("Date", "Datetime"):
         plain = series.dt.tz_localize(None) if column.zone else series
         counts = plain.to_numpy().astype("int64")
         counts = counts // SECONDS_PER_DAY if kind == "Date" else counts
-        gone = series.isna().to_numpy()
-        listed: Any = counts
-        if gone.any():
-            listed = [None if lost else count for count, lost in zip(counts.tolist(), gone, strict=True)]
+        missing = series.isna().to_numpy()
+        values: Any = counts
+        if missing.any():
+            values = [None if absent else count for count, absent in zip(counts.tolist(), missing, strict=True)]
         time = nw.Date() if kind == "Date" else nw.Datetime(column.unit, column.zone)  # type: ignore[arg-type]
-        counted = make(column.name, listed, nw.Int64, backend="polars")
+        counted = new_series(column.name, values, nw.Int64, backend="polars")
         return (counted.cast(nw.Int32) if kind == "Date" else counted).cast(time)
-    whole = kind in INTEGERS or kind == "Boolean"
-    if (kind in FLOATS and column.nan) or ((kind in FLOATS or whole) and not series.isna().any()):
+    integral = kind in INTEGERS or kind == "Boolean"
+    if (kind in FLOATS and column.nan) or ((kind in FLOATS or integral) and not series.isna().any()):
         values = series.to_numpy(dtype="bool" if kind == "Boolean" else kind.lower())
-        return make(column.name, values, getattr(nw, kind), backend="polars")
+        return new_series(column.name, values, getattr(nw, kind), backend="polars")
     dtype = nw.Enum(column.categories or ()) if kind == "Enum" else getattr(nw, kind)()
-    listed = series.tolist()
-    if whole or kind in FLOATS:
-        listed = [None if gone else value for value, gone in zip(listed, series.isna(), strict=True)]
-    return make(column.name, listed, dtype, backend="polars")
+    values = series.tolist()
+    if integral or kind in FLOATS:
+        values = [None if absent else value for value, absent in zip(values, series.isna(), strict=True)]
+    return new_series(column.name, values, dtype, backend="polars")

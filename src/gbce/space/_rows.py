@@ -1,4 +1,4 @@
-"""Rows of the user's table as float64 ``(n, d)``, and back into the same library, columns and dtypes."""
+"""Encode rows of the user's table as float64 ``(n, d)``, and decode them to the same library, columns and dtypes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,11 @@ __all__ = [
     "unmasked",
 ]
 
-# --- rows of the user's table as float64 ``(n, d)``, and back into the same library, columns and dtypes --------------
+# --- input of any form as a pandas frame -----------------------------------------------------------------------------
 
 
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return ``rows`` as a DataFrame, unconverted.
-
-    A frame (of pandas, polars or pyarrow), a Series or a mapping keeps its names; an array gets ``names``, or x1, x2,
-    ... where there are none.
-    """
+    """Return a frame, Series, mapping or array as a pandas frame; an array gets ``names``, or x1, x2, ..."""
     frame = as_pandas(rows)
     if frame is not None:
         table = frame
@@ -59,35 +55,29 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
 
 
 def unmasked(values: Any) -> Any:
-    """Return values as they are, but a masked array as a plain one with NaN, or None among objects, for what is masked.
-
-    Examples
-    --------
-    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
-    array([ 1., nan])
-    """
+    """Replace masked entries of a masked array by NaN (None among objects); return anything else unchanged."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    plain, hidden = np.asarray(values), np.ma.getmaskarray(values)
-    if not hidden.any():
+    plain, mask = np.asarray(values), np.ma.getmaskarray(values)
+    if not mask.any():
         return plain
-    blank: Any = np.nan if plain.dtype.kind in "fiub" else None
-    return np.where(hidden, blank, plain)
+    missing: Any = np.nan if plain.dtype.kind in "fiub" else None
+    return np.where(mask, missing, plain)
 
 
 def _from_named(rows: Sequence[Any], what: str, names: Sequence[str] | None) -> pd.DataFrame:
-    """Return rows that are mappings or Series as a frame; all must have the same names."""
+    """Return a list of mappings or Series, all with the same names, as a frame."""
     tables = [as_table(row, what, names) for row in rows]
-    want = list(tables[0].columns)
+    expected = list(tables[0].columns)
     for i, table in enumerate(tables):
-        difference = say_difference(list(map(str, want)), list(map(str, table.columns)))
+        difference = say_difference(list(map(str, expected)), list(map(str, table.columns)))
         if difference:
-            raise ValueError(f"{what}: row {i} {difference}; the first one has {want}.")
-    return pd.DataFrame([table[want].iloc[0].tolist() for table in tables], columns=want)
+            raise ValueError(f"{what}: row {i} {difference}; the first one has {expected}.")
+    return pd.DataFrame([table[expected].iloc[0].tolist() for table in tables], columns=expected)
 
 
 def say_difference(want: Sequence[str], have: Sequence[str]) -> str:
-    """Say which names are missing and which are extra, as the rest of a sentence; empty if none is.
+    """Describe missing and extra names, for the end of a sentence; empty if there are none.
 
     Examples
     --------
@@ -99,6 +89,7 @@ def say_difference(want: Sequence[str], have: Sequence[str]) -> str:
 
 
 def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFrame:
+    """Return an array, or nested lists, as a frame."""
     if isinstance(rows, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in rows):
         rows = np.ma.array(rows)
     rows = unmasked(rows)
@@ -121,9 +112,12 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
     return pd.DataFrame(array, columns=list(names))
 
 
+# --- encoding and decoding -------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class RowCodec:
-    """How rows of a space are written in the user's table; the fields are those of :class:`gbce.Space`."""
+    """Encode and decode rows; the fields are those of :class:`gbce.Space`."""
 
     features: tuple[Feature, ...]
     columns: tuple[Any, ...] | None
@@ -132,54 +126,55 @@ class RowCodec:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
+        """Names of the features."""
         return tuple(feature.name for feature in self.features)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Of the table's columns."""
+        """Names of the table's columns."""
         return self.names if self.columns is None else tuple(map(str, self.columns))
 
     def match(self, rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return rows as a table with the space's columns in their order; an array's columns are the ``names``."""
+        """Return rows as a table with the space's columns in order; the columns of an array are called ``names``."""
         table = as_table(rows, what, self.labels if names is None else names)
-        have, want = [str(c) for c in table.columns], self.labels
-        difference = say_difference(want, have)
+        have, expected = [str(c) for c in table.columns], self.labels
+        difference = say_difference(expected, have)
         if difference:
-            advice = "Names must match the data." if _without(want, have) else "Drop what the model was not fitted on."
-            raise ValueError(f"{what} {difference}; the columns are {list(want)}. {advice}")
+            lacking = _without(expected, have)
+            advice = "Names must match the data." if lacking else "Drop columns that the model was not fitted on."
+            raise ValueError(f"{what} {difference}; the columns are {list(expected)}. {advice}")
         require_distinct(have, what)
-        table = table.set_axis(have, axis=1)[list(want)]
+        table = table.set_axis(have, axis=1)[list(expected)]
         return table.set_axis(list(self.columns or self.names), axis=1)
 
     def encode(self, rows: Any, what: str) -> Array:
-        """Turn rows into numbers ``(n, d)``; refuse what may not be missing."""
+        """Encode rows as numbers ``(n, d)``; reject missing values where none are allowed."""
         table = self.match(rows, what)
         x = np.column_stack([codec.encode(table, what) for codec in self.codecs])
-        may = np.array([feature.missing is not None for feature in self.features])
-        bad = np.isnan(x) & ~may
+        may_be_missing = np.array([feature.missing is not None for feature in self.features])
+        bad = np.isnan(x) & ~may_be_missing
         if bad.any():
             i, j = np.argwhere(bad)[0]
             more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
             raise ValueError(
                 f"{what}: column {self.names[j]!r} is missing in row {show(table.index[i])}{more}, but the data have "
                 "no missing values there. Fill it in, or allow it with "
-                f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
+                f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can handle it."
             )
         return x
 
     def decode(self, x: Array) -> Any:
-        """Turn numbers ``(n, d)`` into a frame of the data's library, or into an array where the data were one."""
+        """Decode numbers ``(n, d)`` to a frame of the data's library, or to an array if the data were one."""
         decoded = self._decode_plain(x)
         return decoded if self.layout is None else self.layout.restore(decoded)
 
     def frame(self, x: Array) -> pd.DataFrame:
-        """Turn numbers ``(n, d)`` into a frame of pandas; columns of an array get the features' names."""
+        """Decode numbers ``(n, d)`` to a pandas frame; columns of an array get the features' names."""
         decoded = self._decode_plain(x)
         return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
 
     def _decode_plain(self, x: Array) -> Any:
-        """Turn numbers ``(n, d)`` into a frame of pandas, or into an array where the data were one."""
+        """Decode numbers ``(n, d)`` to a pandas frame, or to an array if the data were one."""
         x = np.atleast_2d(np.asarray(x, dtype=float))
         if self.columns is None:
             if all(codec.precise for codec in self.codecs):
@@ -195,26 +190,23 @@ class RowCodec:
 
     @cached_property
     def _all_floats(self) -> bool:
-        """Whether all columns are floats that are shown as they are, in the order of the features."""
+        """Whether all columns are float64, in the order of the features."""
         plain = all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
         return plain and [label for codec in self.codecs for label in codec.labels] == list(self.columns or ())
 
     @cached_property
     def _index(self) -> pd.Index:
-        """The labels of the columns, which pandas takes longer to make than a frame."""
+        """The column index, cached because building it takes longer than building the frame."""
         return pd.Index(list(self.columns or self.names))
 
 
 def has_labels(data: Any) -> bool:
-    """Whether data are a frame, whose columns have labels."""
+    """Whether data are a frame, with named columns."""
     return as_pandas(data) is not None
 
 
 def layout_of(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
-    """Return the layout of a frame that is not of pandas, or has sparse columns.
-
-    A whole number that is read as a real one becomes a float.
-    """
+    """Return the layout of a non-pandas or sparse frame, else ``None``; integer columns read as real become floats."""
     if not has_labels(data):
         return None
     if isinstance(data, pd.DataFrame):
@@ -225,13 +217,13 @@ def layout_of(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None
 
 
 def column_dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
-    """Return label and dtype of each column that a codec reads and writes."""
+    """Return label and dtype of each column that a codec covers."""
     dtypes = codec.dtypes if isinstance(codec, OneHotCodec) else (codec.dtype,)
     return list(zip(codec.labels, dtypes, strict=True))
 
 
 def require_distinct(names: Sequence[str], what: str) -> None:
-    """Refuse two columns of one name."""
+    """Reject duplicate column names."""
     twice = repeated(names)
     if twice:
         raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
@@ -243,22 +235,23 @@ def repeated(names: Sequence[str]) -> list[str]:
 
 
 def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return the names that are none of the others."""
+    """Return the names that are not among the others."""
     known = set(others)
     return [name for name in names if name not in known]
 
 
-# --- columns of zeros and ones that spell one category ---------------------------------------------------------------
+# --- one-hot groups --------------------------------------------------------------------------------------------------
 
 
 def group_levels(codec: OneHotCodec) -> tuple[Any, ...]:
-    """Return the levels that the columns spell: their names without what all of them start with."""
+    """Return the levels of a one-hot group: the column names without their common prefix."""
     labels = list(map(str, codec.labels))
-    shared = _shared_start(labels)
+    shared = _find_prefix(labels)
     return tuple([label[len(shared) :] or label for label in labels] + (["(none)"] if codec.base else []))
 
 
-def _shared_start(labels: list[str]) -> str:
+def _find_prefix(labels: list[str]) -> str:
+    """Return the common prefix of labels, up to its last separator."""
     start = labels[0]
     while start and not all(label.startswith(start) and label != start for label in labels):
         start = start[:-1]
@@ -267,26 +260,26 @@ def _shared_start(labels: list[str]) -> str:
 
 
 def groups_of(one_hot: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each group by its name; every column of the table ``names`` is in one group at most."""
+    """Return the columns of each one-hot group; no column may be in two groups."""
     groups: dict[str, tuple[str, ...]] = {}
     owner: dict[str, str] = {}
     for name, members in one_hot.items():
         if name in names:
-            raise ValueError(f"one_hot[{name!r}] has the name of a column of the data: give it a name of its own")
-        groups[name] = _members(name, members, names)
+            raise ValueError(f"one_hot[{name!r}] has the name of a column of the data: give the group another name")
+        groups[name] = _read_members(name, members, names)
         shared = [member for member in groups[name] if member in owner]
         if shared:
             others = sorted({owner[member] for member in shared})
             raise ValueError(
                 f"one_hot[{name!r}] and one_hot[{others[0]!r}] share the columns {shared}: a column belongs to one "
-                "group only. List the columns of each group, or give longer texts that they start with."
+                "group only. List the columns of each group, or give longer prefixes."
             )
         owner |= dict.fromkeys(groups[name], name)
     return groups
 
 
-def _members(name: str, members: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns of a group, listed or given by what they start with."""
+def _read_members(name: str, members: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of a group, given as a list or as a prefix."""
     if isinstance(members, str):
         members = [column for column in names if column.startswith(members)]
     listed = tuple(map(str, members))
@@ -294,7 +287,7 @@ def _members(name: str, members: Any, names: tuple[str, ...]) -> tuple[str, ...]
     unknown = [member for member in listed if member not in known]
     if unknown or len(listed) < 2:
         raise ValueError(
-            f"one_hot[{name!r}] must list at least two columns of the data, or be a text they start with; "
+            f"one_hot[{name!r}] must list at least two columns of the data, or be their common prefix; "
             f"{f'unknown {unknown}' if unknown else f'found {list(listed)}'}"
         )
     twice = sorted({member for member in listed if listed.count(member) > 1})

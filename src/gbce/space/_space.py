@@ -1,4 +1,4 @@
-"""The space that features span: what may change, how far, and how rows go in and out.
+"""Define the space of admissible rows: features, constraints, distances, and encoding of rows.
 
 Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is ``(n, d)``: numbers as they are, levels
 by their positions, times in their unit, NaN where a value is missing.
@@ -35,14 +35,14 @@ from gbce.space._terms import level_positions
 
 __all__ = ["Space"]
 
-# Of features asked for by number: more is a slip of the finger. By hand: a batch of 20,000 candidates is 16 GB there.
+# Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
-_MOST_LIMITS = 100  # rows whose limits are remembered; by hand: more than are explained side by side
+_MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 
 
 @dataclass(frozen=True)
 class Space:
-    """The features of a table, in the model's column order, and the conditions between them.
+    """The features of a table, in the model's column order, and the constraints between them.
 
     Build one with :meth:`infer` from data or :meth:`real` from a number of features; the constructor takes
     ready :class:`Feature` objects.
@@ -54,17 +54,17 @@ class Space:
     columns : tuple, optional
         Column labels of the user's frame; ``None`` when rows are arrays.
     codecs : tuple, optional
-        How each feature is written in the user's table.
+        How each feature is encoded from the user's table.
     constraints : tuple of Constraint
-        Conditions that every draw meets.
+        Constraints that every draw satisfies.
     computed : tuple of Computed
-        Features that follow from others.
+        Features computed from others.
     layout : Layout, optional
-        The library and the types of the user's frame where it is not of pandas or has sparse columns.
+        The library and the types of the user's frame if it is not a pandas frame or has sparse columns.
     notes : tuple of str
-        Sentences for the user about what was read off the data; a file does not keep them.
+        Sentences for the user on what was inferred from the data; not stored in files.
     assumed : Assumptions, optional
-        What was assumed of a frame that the space was read off, in words; a file does not keep it.
+        Sentences on what was assumed about the frame from which the space was inferred; not stored in files.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Space:
         object.__setattr__(self, "constraints", as_constraints(self.constraints, self.names))
         require_consistent(self.features, self.constraints)
 
-    # --- building -------------------------------------------------------------------------------------------
+    # --- construction ---------------------------------------------------------------------------------------
 
     @classmethod
     def infer(
@@ -121,57 +121,56 @@ class Space:
         computed: Mapping[str, Any] | None = None,
         one_hot: Mapping[str, Any] | None = None,
     ) -> "Space":
-        """Read names, kinds, levels, dtypes and units off a table.
+        """Infer names, kinds, levels, dtypes and units from a table.
 
-        Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
-        that are only ever 0 and 1 boolean, other whole numbers integer, times datetime, everything else real. A column
-        that holds one value only in the data stays as it is, and a note says so: to let it move give its unit with
+        Strings, objects and unordered categories become categorical, ordered categories ordinal, bools and integers
+        that are only ever 0 and 1 boolean, other integers integer, times datetime, everything else real. A column that
+        is constant in the data is held fixed, and a note says so: to let it change give its unit with
         ``scale={name: number}``, or its ``levels``.
 
-        Of a frame more is assumed, and a note names it once. Numbers and times stay within the data's range and a tenth
-        of it beyond, but a number that is never negative, or never positive, stays so, a share stays within 0 and 1,
-        and whole numbers with at most 31 values stay within these. What is computed keeps its sign and its share, and
-        no range. A row that lies outside of such a bound is explained all the same: the bound stretches to it. Columns
-        with heavy tails get a robust unit. Of an array nothing is assumed but that whole numbers which are never
-        negative stay so.
+        For a frame more is assumed, and a note lists it once. Numbers and times may go up to 10% beyond the range in
+        the data, but a number that is never negative, or never positive, keeps its sign, a share stays within 0 and 1,
+        and integers with at most 31 distinct values stay within these. Computed columns keep their sign and share, but
+        have no range. A row outside such a bound is still explained: the bound stretches to it. Columns with heavy
+        tails get a robust unit. For an array nothing is assumed except that integers that are never negative stay so.
 
         Parameters
         ----------
         data : DataFrame or array of shape (n, d)
-            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ... A frame may be
-            of pandas, polars or pyarrow: the model is shown frames of the same library and types. Tables of results
-            are always pandas.
+            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ... A frame may come
+            from pandas, polars or pyarrow: the model receives frames of the same library and types. Result tables are
+            always pandas.
         immutable, increase, decrease : iterable of str
             Columns that may not change, only rise, only fall.
         bounds : mapping of str to (low, high), "data" or "none"
-            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. Columns that are left out
-            have what is assumed of them. ``"data"`` keeps every number within what the data hold, ``"none"`` leaves
-            all of them open. A row outside of a bound that is given is refused.
+            Bounds in the column's own values: levels of an ordinal, times of a datetime; ``None`` leaves a side open.
+            Other columns keep their assumed bounds. ``"data"`` limits every number to its range in the data,
+            ``"none"`` leaves all of them unbounded. A row outside a given bound is rejected.
         kinds : mapping of str to str
-            Kinds of columns whose dtypes do not tell.
+            Kinds of columns that cannot be inferred from the dtype.
         scale : {"auto", "sd", "mad", "raw"} or mapping of str to float
-            The unit of change of each feature: its standard deviation, its median absolute deviation times 1.4826 (of
+            The unit of change of each feature: its standard deviation, its median absolute deviation times 1.4826 (for
             a column that is mostly one value, the median distance of the others to it), one, or given numbers.
-            ``"auto"``, and what a mapping leaves out, is the standard deviation; but on a frame, where it is more than
-            three times as wide as the middle half of the column suggests, the distance between the quartiles over
-            1.349. Any change of a category counts as one unit.
+            ``"auto"``, also for columns not in the mapping, is the standard deviation; but for a frame, where it is
+            more than three times the interquartile range over 1.349, it is the latter. Any change of a category counts
+            as one unit.
         levels : mapping of str to sequence
-            Levels that the data do not show, or the order of an ordinal's levels.
+            Levels that do not occur in the data, or the order of an ordinal's levels.
         missing : mapping of str to {"keep", "leave", "any"}
-            Whether a missing value may become known, or a known one missing. Columns with missing values keep what
-            the row has; others allow none.
+            Whether a missing value may become known, or a known one missing. Columns with missing values default to
+            ``"keep"``; others allow none.
         constraints : list of str or callable
-            Conditions that the row and every draw meet: ``"debt <= 0.4 * income"``, ``"if job == 'none' then hours ==
-            0"``, or functions of the frame that give booleans.
+            Constraints that the row and every draw satisfy: ``"debt <= 0.4 * income"``, ``"if job == 'none' then hours
+            == 0"``, or functions of the frame that return booleans.
         computed : mapping of str to str or callable
-            Columns that follow from others, such as ``{"total": "a + b"}``: they are computed again for every draw.
+            Columns computed from others, such as ``{"total": "a + b"}``: they are recomputed for every draw.
         one_hot : mapping of str to list of str, or str
-            Columns of zeros and ones that spell one category: a name for it, and the columns or what they start with.
+            Groups of one-hot columns: a name for the category, and the columns or their common prefix.
 
         Returns
         -------
         Space
-            With one feature per column, or per group of one-hot columns.
+            One feature per column, or per group of one-hot columns.
 
         Examples
         --------
@@ -213,14 +212,14 @@ class Space:
 
     @classmethod
     def real(cls, d_or_names: int | Sequence[str], *, scale: float | Sequence[float] = 1.0) -> "Space":
-        """Real features in raw units, free to move anywhere: the setting of the paper.
+        """Return a space of unbounded real features in raw units: the setting of the paper.
 
         Examples
         --------
         >>> Space.real(2).names
         ('x1', 'x2')
         """
-        names = _names(d_or_names)
+        names = _read_names(d_or_names)
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), (len(names),)):
             raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
@@ -230,7 +229,7 @@ class Space:
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not has_labels(data):
-            self.encode(data, what="data")  # raises for what does not fit
+            self.encode(data, what="data")  # raises if the data do not fit
             return replace(self, layout=layout_of(data, self.codecs)) if has_labels(data) else self
         table = self._row_codec.match(data, "data", self.names)
         codecs = tuple(
@@ -242,7 +241,7 @@ class Space:
         return adopted
 
     def ordered_by(self, labels: Sequence[str]) -> "Space":
-        """Return this space with its features in the order of a model's columns; as it is if these are others.
+        """Return this space with its features in the order of a model's columns; unchanged if those do not match.
 
         Tables keep the order of the user's columns.
 
@@ -252,11 +251,11 @@ class Space:
         >>> space.ordered_by(["b", "a"]).names, space.ordered_by(["b", "a"]).columns
         (('b', 'a'), ('a', 'b'))
         """
-        place = {label: i for i, label in enumerate(labels)}
+        rank = {label: i for i, label in enumerate(labels)}
         own = [[str(label) for label in codec.labels] for codec in self.codecs]
-        if self.columns is None or sorted(place) != sorted(label for some in own for label in some):
+        if self.columns is None or sorted(rank) != sorted(label for group in own for label in group):
             return self
-        order = sorted(range(len(own)), key=lambda j: min(place[label] for label in own[j]))
+        order = sorted(range(len(own)), key=lambda j: min(rank[label] for label in own[j]))
         if order == list(range(len(order))):
             return self
         features, codecs = tuple(self.features[j] for j in order), tuple(self.codecs[j] for j in order)
@@ -264,14 +263,14 @@ class Space:
 
     @cached_property
     def data_order(self) -> Array:
-        """The place of each feature ``(d,)`` in the order of the user's columns: what is listed by these is in it."""
+        """Rank of each feature ``(d,)`` in the order of the user's columns."""
         if self.columns is None:
             return np.arange(len(self.features))
-        place = {label: i for i, label in enumerate(self.columns)}
-        first = [min(place[label] for label in codec.labels) for codec in self.codecs]
+        rank = {label: i for i, label in enumerate(self.columns)}
+        first = [min(rank[label] for label in codec.labels) for codec in self.codecs]
         return np.argsort(np.argsort(first))
 
-    # --- plain facts ----------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -285,7 +284,7 @@ class Space:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the table's columns; a group of one-hot columns has one feature but several of them."""
+        """Names of the table's columns; a one-hot group has one feature but several columns."""
         return self._row_codec.labels
 
     @property
@@ -306,12 +305,12 @@ class Space:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether all features are real numbers that are always known, with no condition between them."""
+        """Whether all features are real numbers that are never missing, without constraints or computed columns."""
         return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
 
     @property
     def free_reals(self) -> bool:
-        """Whether all features are real numbers that may go anywhere, as in :meth:`real`."""
+        """Whether all features are unbounded and free to change, as in :meth:`real`."""
         return self.plain and all(
             feature.mutable and feature.direction == "any" and feature.low is None and feature.high is None
             for feature in self.features
@@ -319,7 +318,7 @@ class Space:
 
     @cached_property
     def discrete(self) -> Array:
-        """Whether each feature moves in whole steps, ``(d,)``."""
+        """Whether each feature is discrete, ``(d,)``."""
         return np.array([feature.discrete for feature in self.features])
 
     @property
@@ -345,32 +344,31 @@ class Space:
         notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
         return as_text(self.features, self.codecs, self.constraints, self.computed, [note for note in notes if note])
 
-    # --- what may change ------------------------------------------------------------------------------------
+    # --- admissible points ----------------------------------------------------------------------------------
 
     def limits(self, x0: Array) -> tuple[Array, Array]:
-        """Lowest and highest value each feature may take when the row is ``x0``: two arrays ``(d,)``.
+        """Return the lowest and the highest value of each feature at the row ``x0``: two read-only arrays ``(d,)``.
 
-        A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
-        They are remembered, and cannot be written into.
+        For a feature that cannot change (immutable, computed, or missing and to be kept) both are the row's value.
         """
         found = self.row_limits(x0)
         return found.low, found.high
 
     def row_limits(self, x0: Array) -> RowLimits:
-        """All that holds for single values when the row is ``x0``, which points are cut and rounded by."""
+        """Return the limits at the row ``x0``, by which points are rounded and clipped; cached."""
         x0 = np.asarray(x0, dtype=float)
         key = x0.tobytes()
-        known = self._limits_of_rows.get(key)
-        if known is None:
-            known = self._limits.at(x0)
+        cached = self._limits_of_rows.get(key)
+        if cached is None:
+            cached = self._limits.at(x0)
             if len(self._limits_of_rows) >= _MOST_LIMITS:
                 self._limits_of_rows.clear()
-            self._limits_of_rows[key] = known
-        return known
+            self._limits_of_rows[key] = cached
+        return cached
 
     @cached_property
     def _limits_of_rows(self) -> dict[bytes, RowLimits]:
-        """What was worked out for the last rows, by their bytes: one explanation asks hundreds of times."""
+        """Cache of limits keyed by the bytes of rows: one explanation needs them hundreds of times."""
         return {}
 
     @cached_property
@@ -379,64 +377,64 @@ class Space:
 
     @cached_property
     def checks(self) -> Checks:
-        """Whether rows ``(n, d)`` meet the constraints."""
+        """The compiled constraints: a function of rows ``(n, d)`` to booleans ``(n,)``."""
         return Checks.of(self, self.constraints)
 
     @cached_property
-    def apart(self) -> ConstraintGroups:
-        """Groups of features that no constraint links, where nothing is computed."""
+    def constraint_groups(self) -> ConstraintGroups:
+        """Groups of features linked by constraints, for a space without computed features."""
         return ConstraintGroups.of(self)
 
     @cached_property
     def is_bound(self) -> Array:
-        """Whether constraints or computed features look at each feature, or may, ``(d,)``."""
+        """Whether a constraint or computed feature depends, or may depend, on each feature, ``(d,)``."""
         seen = [*(one.names() for one in self.constraints), *(one.names() for one in self.computed)]
         known = {name for names in seen for name in names or ()}
         return np.array([None in seen or name in known for name in self.names])
 
     @cached_property
     def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
-        """Positions and dtypes of real features that are kept with fewer digits than computed with."""
+        """Positions and dtypes of real features that are stored with less than double precision."""
         return low_precision_of(self.features, self.codecs)
 
     def free(self, x0: Array) -> Array:
-        """Positions ``(m,)`` of the features that can move from ``x0``."""
+        """Return the positions ``(m,)`` of the features that can change from ``x0``."""
         low, high = self.limits(x0)
         return np.flatnonzero((high > low) | self._limits.may_become_missing)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
-        """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.
+        """Return admissible points near ``x`` of shape ``(n, d)`` for the row ``x0``.
 
-        Limits cut, whole steps round, computed features follow. A point that then breaks a constraint is taken back
-        on its way from ``toward`` (the row, when left out), as far as it takes.
+        Values are rounded and clipped, computed features recomputed. The move of a point that then violates a
+        constraint is shrunk towards ``toward`` (by default the row) until it is admissible.
         """
         return place(self, x, x0, toward)[0]
 
     def place(self, x: Array, x0: Array) -> tuple[Array, Array]:
-        """Points near ``x`` ``(n, d)`` as :meth:`project` has them, and whether each is admissible, ``(n,)``.
+        """Return the points of :meth:`project`, and whether each is admissible, ``(n,)``.
 
-        Some may not be, where the row itself breaks a condition; each is checked once.
+        Some may not be if the row itself violates a constraint; each is checked once.
         """
         return place(self, x, x0, None)
 
     def move_each(self, start: Array, x: Array, x0: Array) -> Array:
-        """Admissible points near ``x`` ``(n, d)`` that begin at admissible ones ``start`` ``(n, d)``, row ``x0``.
+        """Move admissible points ``start`` ``(n, d)`` towards ``x`` ``(n, d)`` for the row ``x0``, keeping them so.
 
-        Where constraints do not let all features move together, one after the other goes as far as they let it, so
-        that features in no constraint always go all the way.
+        Where constraints do not let all features move together, each moves in turn as far as they allow, so that
+        unconstrained features always move all the way.
         """
         return move_each(self, start, x, x0)
 
     def completed(self, x: Array, x0: Array) -> Array:
-        """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
+        """Return points ``(n, d)`` with computed features recomputed and values rounded to their columns' precision."""
         return complete(self, x, x0)
 
     def admissible(self, x: Array, x0: Array) -> Array:
-        """Whether each of ``(n, d)`` meets the constraints and the bounds of what is computed: ``(n,)``."""
+        """Whether each of ``(n, d)`` satisfies the constraints and the bounds of computed features: ``(n,)``."""
         return is_admissible(self, x, x0)
 
     def values(self, name: str, x: Array) -> Array:
-        """One feature of ``(n, d)`` as a user reads it: numbers, or levels as objects."""
+        """Return one feature of ``(n, d)`` decoded: numbers, or levels as objects."""
         j = self.position[name]
         feature = self.features[j]
         if not feature.leveled:
@@ -447,18 +445,19 @@ class Space:
     # --- distances ------------------------------------------------------------------------------------------
 
     def embed(self, x: Array, which: Array | None = None) -> Places:
-        """Rows ``(n, d)`` as points whose Euclidean distance is change in units of each feature's scale.
+        """Embed rows ``(n, d)`` so that Euclidean distance is change in units of each feature's scale.
 
-        With ``which``, positions ``(m,)``, only those features are placed.
+        With ``which``, positions ``(m,)``, only those features are embedded.
         """
         if which is None:
             return embed(self.features, x)
         return embed([self.features[j] for j in which], x[:, which])
 
     def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
-        """Return the admissible row ``(d,)`` nearest to a point among the features ``which``.
+        """Return the admissible row ``(d,)`` nearest to an embedded point in the features ``which``.
 
-        The mean of embedded draws becomes their Fréchet mean: the row with the least expected squared distance.
+        Applied to the mean of embedded draws this is their Fréchet mean: the row with the least expected squared
+        distance.
         """
         low, high = self.limits(x0)
         chosen = [self.features[j] for j in which]
@@ -467,30 +466,30 @@ class Space:
         return self.project(x[None, :], x0)[0]
 
     def distance(self, x: Array, x0: Array) -> Array:
-        """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
         return distances_to(self.features, x, x0)
 
     def change(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
-        """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one.
+        """Return the size of each feature's change ``(n, d)`` in its own units; any change of a category counts one.
 
-        Points and row may have some ``columns`` only.
+        Points and row may have only some ``columns``.
         """
         size = np.abs(x - x0)
-        unordered, gone = self._limits.unordered[columns], np.isnan(size)
+        unordered, missing = self._limits.unordered[columns], np.isnan(size)
         size = np.where(unordered, size != 0, size) if unordered.any() else size
-        if not gone.any():
+        if not missing.any():
             return size
         both = np.isnan(x) & np.isnan(x0)
-        return np.where(both, 0.0, np.where(gone, np.where(unordered, 1.0, self.scale[columns]), size))
+        return np.where(both, 0.0, np.where(missing, np.where(unordered, 1.0, self.scale[columns]), size))
 
     def changed(self, x: Array, x0: Array) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
         return self.change(x, x0) > ROUNDING * self.scale
 
-    # --- rows in and out ------------------------------------------------------------------------------------
+    # --- encoding and decoding ------------------------------------------------------------------------------
 
     def encode(self, rows: Any, *, what: str = "rows") -> Array:
-        """Turn the user's rows into float64 ``(n, d)``; columns of a frame are matched by name.
+        """Encode the user's rows as float64 ``(n, d)``; columns of a frame are matched by name.
 
         Parameters
         ----------
@@ -502,7 +501,7 @@ class Space:
         return self._row_codec.encode(rows, what)
 
     def encode_row(self, row: Any) -> Array:
-        """Turn exactly one row into ``(d,)`` and check that it lies inside its bounds and meets the constraints."""
+        """Encode exactly one row as ``(d,)`` and check its bounds and constraints."""
         x = self.encode(row, what="row")
         if len(x) != 1:
             raise ValueError(f"row must be a single row, but it has {len(x)}; pick one, e.g. frame.iloc[[0]]")
@@ -510,26 +509,26 @@ class Space:
         return x[0]
 
     def require_inside(self, x: Array, what: str) -> None:
-        """Require a row ``(d,)`` to lie inside its bounds, and to meet the constraints."""
+        """Require a row ``(d,)`` to lie within its bounds and to satisfy the constraints."""
         for problem in self.misfits(x[None, :]).itertuples(index=False):
             raise ValueError(f"{what}: {problem.problem}")
 
     def misfits(self, x: Array) -> pd.DataFrame:
-        """Say what does not fit in rows ``(n, d)``: one line per row and problem, in sentences."""
+        """List the problems of rows ``(n, d)``: one line per row and problem."""
         return misfits(self, x)
 
     def check(self, frame: Any) -> pd.DataFrame:
-        """Say what in a table does not fit the space.
+        """List the rows of a table that do not fit the space.
 
         Parameters
         ----------
         frame : DataFrame or array of shape (n, d)
-            Rows to look at.
+            Rows to check.
 
         Returns
         -------
         DataFrame
-            One line per problem: ``row``, ``feature`` (or the constraint) and ``problem``; empty if all is well. A
+            One line per problem: ``row``, ``feature`` (or the constraint) and ``problem``; empty if there are none. A
             column that cannot be read at all, such as one with an unseen level, is one line.
 
         Examples
@@ -541,18 +540,18 @@ class Space:
         return check_table(self, self._row_codec.match(frame, "frame"))
 
     def decode(self, x: Array) -> Any:
-        """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array.
+        """Decode ``(n, d)`` to the form the model was fitted on: a frame of its library with its dtypes, or an array.
 
-        Whoever gets it may write into it: it shares no memory with ``x``.
+        The result shares no memory with ``x``, so that it may be modified.
         """
         return self._row_codec.decode(x)
 
     def frame(self, x: Array) -> pd.DataFrame:
-        """Like :meth:`decode`, but always a frame of pandas: array columns get the features' names."""
+        """Decode ``(n, d)`` to a pandas frame; array columns get the features' names."""
         return self._row_codec.frame(x)
 
     def readable(self, x: Array) -> pd.DataFrame:
-        """Rows ``(n, d)`` with one column per feature, under its name: a group of one-hot columns shows its level."""
+        """Decode ``(n, d)`` to a frame with one column per feature; a one-hot group shows its level."""
         columns: dict[str, Any] = {}
         for j, (feature, codec) in enumerate(zip(self.features, self.codecs, strict=True)):
             one_hot = isinstance(codec, OneHotCodec)
@@ -566,13 +565,13 @@ class Space:
         return RowCodec(self.features, self.columns, self.codecs, self.layout)
 
 
-def _names(d_or_names: Any) -> list[str]:
-    """Return the names of real features that are counted or listed."""
+def _read_names(d_or_names: Any) -> list[str]:
+    """Return the names of real features, given by number or by name."""
     if isinstance(d_or_names, (int, np.integer)) and not isinstance(d_or_names, bool):
         if d_or_names > _MOST_FEATURES:
             raise ValueError(
-                f"Space.real: {d_or_names:,} features are too many; {_MOST_FEATURES:,} is the most, at which a batch "
-                "of 20,000 candidates already takes 16 GB"
+                f"Space.real: {d_or_names:,} features are too many; at the maximum of {_MOST_FEATURES:,} a batch of "
+                "20,000 candidates already takes 16 GB"
             )
         return [f"x{j + 1}" for j in range(d_or_names)]
     if isinstance(d_or_names, str) or not isinstance(d_or_names, Iterable):

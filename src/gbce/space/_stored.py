@@ -1,4 +1,4 @@
-"""Values and tables as a reader of JSON wants them: plain, and in words; a file that is read back has its own way."""
+"""Convert spaces to and from JSON for files, and values and tables to plain JSON for other programs."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -19,33 +19,33 @@ from gbce.space._space import Space
 
 __all__ = ["plain_records", "plain_value", "space_fields", "space_of"]
 
-# --- a space as plain data for a file, and back ----------------------------------------------------------------------
+# --- spaces in files -------------------------------------------------------------------------------------------------
 
 
 def space_fields(space: Space) -> dict[str, Any]:
-    """Return a space as plain JSON data; functions are not kept, only their names."""
+    """Return a space as JSON data; of functions only the names."""
     return {
-        "features": [_feature_fields(feature) for feature in space.features],
+        "features": [_write_feature(feature) for feature in space.features],
         "columns": None if space.columns is None else _write_values(space.columns),
-        "codecs": [_codec_fields(codec) for codec in space.codecs],
+        "codecs": [_write_codec(codec) for codec in space.codecs],
         "constraints": [one.to_json() for one in space.constraints],
-        "computed": [_computed_fields(one) for one in space.computed],
+        "computed": [_write_computed(one) for one in space.computed],
         "layout": None if space.layout is None else space.layout.to_json(),
     }
 
 
-def _feature_fields(feature: Feature) -> dict[str, Any]:
-    return asdict(feature) | {"levels": _level_fields(feature)}
+def _write_feature(feature: Feature) -> dict[str, Any]:
+    return asdict(feature) | {"levels": _write_levels(feature)}
 
 
-def _codec_fields(codec: Codec | OneHotCodec) -> dict[str, Any]:
+def _write_codec(codec: Codec | OneHotCodec) -> dict[str, Any]:
     if isinstance(codec, OneHotCodec):
         return asdict(codec) | {"type": "one-hot", "labels": _write_values(codec.labels)}
-    own = {"type": "column", "label": write_value(codec.label), "levels": _level_fields(codec)}
+    own = {"type": "column", "label": write_value(codec.label), "levels": _write_levels(codec)}
     return asdict(codec) | own
 
 
-def _level_fields(one: Feature | Codec) -> list[Any] | None:
+def _write_levels(one: Feature | Codec) -> list[Any] | None:
     return None if one.levels is None else _write_values(one.levels)
 
 
@@ -53,45 +53,45 @@ def _write_values(values: tuple[Any, ...]) -> list[Any]:
     return [write_value(value) for value in values]
 
 
-def _computed_fields(one: Computed) -> dict[str, Any]:
+def _write_computed(one: Computed) -> dict[str, Any]:
     return {"name": one.name, "text": one.text, "kept": one.kept and one.function is None}
 
 
 def space_of(written: dict[str, Any]) -> Space:
-    """Rebuild a space from what was written."""
+    """Rebuild a space from what :func:`space_fields` returned."""
     columns, layout = written["columns"], written.get("layout")
     return Space(
         tuple(Feature(**_read_levels(feature)) for feature in written["features"]),
         None if columns is None else tuple(map(read_value, columns)),
-        tuple(map(_codec_of, written["codecs"])),
+        tuple(map(_read_codec, written["codecs"])),
         tuple(map(constraint_of, written["constraints"])),
         tuple(Computed(**one) for one in written["computed"]),
         None if layout is None else Layout.from_json(layout),
     )
 
 
-def _read_levels(fields_: dict[str, Any]) -> dict[str, Any]:
-    levels = fields_["levels"]
+def _read_levels(written: dict[str, Any]) -> dict[str, Any]:
+    levels = written["levels"]
     if levels is None:
-        return fields_
-    return fields_ | {"levels": tuple(map(read_value, levels))}
+        return written
+    return written | {"levels": tuple(map(read_value, levels))}
 
 
-def _codec_of(fields_: dict[str, Any]) -> Codec | OneHotCodec:
-    options = {name: value for name, value in fields_.items() if name != "type"}
-    if fields_["type"] == "one-hot":
+def _read_codec(written: dict[str, Any]) -> Codec | OneHotCodec:
+    options = {name: value for name, value in written.items() if name != "type"}
+    if written["type"] == "one-hot":
         return OneHotCodec(tuple(map(read_value, options["labels"])), tuple(options["dtypes"]), options["base"])
     return Codec(**_read_levels(options) | {"label": read_value(options["label"])})
 
 
-# --- values and tables as a reader of JSON wants them ----------------------------------------------------------------
+# --- values and tables as plain JSON ---------------------------------------------------------------------------------
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as strict JSON has it: texts, finite numbers, booleans, ``None``, lists and mappings of them.
+    """Convert a value to strict JSON data; missing and non-finite numbers become ``None``.
 
-    What is missing or not finite is ``None``. Moments, days and times of day are texts in ISO 8601, and so are spans;
-    intervals, periods and decimals are as they print, bytes are hexadecimal. A tuple, set or array is a list.
+    Dates, times and durations become strings in ISO 8601, bytes are hexadecimal; intervals, periods and decimals are
+    strings as they print. Tuples, sets and arrays become lists.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
-        value = float(value) if value.dtype.kind == "f" else value.item()  # the item of a long double is one again
+        value = float(value) if value.dtype.kind == "f" else value.item()  # item() of a longdouble is a longdouble
     if value is None or value is pd.NaT or value is pd.NA or isinstance(value, bool):
         return value if isinstance(value, bool) else None
     if isinstance(value, str):
@@ -118,10 +118,11 @@ def plain_value(value: Any) -> Any:
         return [plain_value(one) for one in value]
     if isinstance(value, (set, frozenset)):
         return sorted((plain_value(one) for one in value), key=str)
-    return _in_words(value)
+    return _format_scalar(value)
 
 
-def _in_words(value: Any) -> Any:
+def _format_scalar(value: Any) -> Any:
+    """Format a scalar that JSON does not have as a string."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
         return None if value is pd.NaT else value.isoformat()
@@ -137,20 +138,9 @@ def _in_words(value: Any) -> Any:
 
 
 def plain_records(frame: pd.DataFrame, *, values: str | None = None) -> list[dict[str, Any]]:
-    """Return a table as a list of mappings, one for each line, plain: names of the index come first.
+    """Convert a table to a list of plain mappings, one per line, named index levels first.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        A level of its index without a name is left out; names of columns are taken as texts.
-    values : str, optional
-        Under which key the columns stand as a mapping of their own, so that no name of a user's column can be taken
-        for another; beside the names of the index when left out.
-
-    Returns
-    -------
-    list of dict
-        As :func:`plain_value` has them.
+    With ``values``, the columns are nested under that key, so that no user's column name can clash with an index name.
 
     Examples
     --------
@@ -158,9 +148,9 @@ def plain_records(frame: pd.DataFrame, *, values: str | None = None) -> list[dic
     [{'rule': 'MAP', 'values': {'rule': 1.5}}]
     """
     names = [str(label) for label in frame.columns]
-    columns = [_cells(frame.iloc[:, j]) for j in range(len(names))]
+    columns = [_convert_column(frame.iloc[:, j]) for j in range(len(names))]
     levels = {
-        str(name): _cells(frame.index.get_level_values(level))
+        str(name): _convert_column(frame.index.get_level_values(level))
         for level, name in enumerate(frame.index.names)
         if name is not None
     }
@@ -171,5 +161,5 @@ def plain_records(frame: pd.DataFrame, *, values: str | None = None) -> list[dic
     return lines
 
 
-def _cells(column: Iterable[Any]) -> list[Any]:
+def _convert_column(column: Iterable[Any]) -> list[Any]:
     return [plain_value(value) for value in column]

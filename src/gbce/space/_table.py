@@ -1,4 +1,4 @@
-"""What in rows does not fit a space: values outside of bounds, broken constraints, columns that cannot be read."""
+"""Print a space as a table, and report the rows that do not fit it: bounds, constraints, unreadable columns."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["as_text", "check_table", "constant_notes", "misfits", "value_text"]
 
-# --- a space as a person reads it ------------------------------------------------------------------------------------
-
-# What a line of text has room for; by hand.
-_WIDEST_RANGE = 40  # characters of levels, of which more are cut short
+# Lengths are chosen by hand.
+_WIDEST_RANGE = 40  # characters of a list of levels before it is abbreviated
 _MOST_COLUMNS_NAMED = 10  # in one sentence
-_WRITTEN_OUT = 1e15  # numbers below it have no more digits than a double knows, and are written without an exponent
+_WRITTEN_OUT = 1e15  # below it a double has all its digits, and numbers are written without an exponent
+_HEADER = ["row", "feature", "problem"]
+
+# --- printing --------------------------------------------------------------------------------------------------------
 
 
 def as_text(
@@ -32,11 +33,17 @@ def as_text(
     computed: Sequence[Computed],
     notes: Sequence[str] = (),
 ) -> str:
-    """Return a table of the features, with the conditions and the notes below it."""
+    """Format the features as a table, with constraints and notes below it."""
     formula = {one.name: one.text for one in computed}
     lines: list[tuple[str, ...]] = [("feature", "kind", "range", "unit of change", "may change")]
     lines += [
-        (f.name, f.kind, _range(f, codec), _unit(f), f"= {formula[f.name]}" if f.name in formula else _freedom(f))
+        (
+            f.name,
+            f.kind,
+            _format_range(f, codec),
+            _format_unit(f),
+            f"= {formula[f.name]}" if f.name in formula else _format_direction(f),
+        )
         for f, codec in zip(features, codecs, strict=True)
     ]
     lines = [tuple(printable(cell) for cell in line) for line in lines]
@@ -53,7 +60,7 @@ def as_text(
 
 
 def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
-    """Say which columns stay as they are because the data never show them change."""
+    """Return the note on columns that are held fixed because they are constant in the data."""
     if not names:
         return ()
     more = len(names) - _MOST_COLUMNS_NAMED
@@ -64,7 +71,8 @@ def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _range(feature: Feature, codec: Any) -> str:
+def _format_range(feature: Feature, codec: Any) -> str:
+    """Format the levels or bounds of a feature."""
     if feature.leveled:
         levels = list(map(str, feature.levels or ()))
         if not feature.unordered:
@@ -83,40 +91,40 @@ def _range(feature: Feature, codec: Any) -> str:
 
 
 def value_text(feature: Feature, codec: Any, value: float) -> str:
-    """Return one value of a feature as a person writes it."""
+    """Format one encoded value of a feature."""
     if np.isnan(value):
         return "missing"
     if feature.leveled:
         return str((feature.levels or ())[round(value)])
     if isinstance(codec, Codec) and codec.tick:
-        moment = pd.Series(codec.decode(np.array([value]))[codec.label]).iloc[0]
-        return str(moment).removesuffix(" 00:00:00")
+        instant = pd.Series(codec.decode(np.array([value]))[codec.label]).iloc[0]
+        return str(instant).removesuffix(" 00:00:00")
     if feature.kind == "integer":
         return f"{round(value):d}"
     text = f"{value:.4g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < _WRITTEN_OUT else text
 
 
-def _unit(feature: Feature) -> str:
+def _format_unit(feature: Feature) -> str:
+    """Format the unit of change of a feature."""
     if feature.unordered:
         return "any change" if feature.scale == 1.0 else f"{1.0 / feature.scale:.3g} a change"
     steps = {"ordinal": " levels", "datetime": f" {feature.unit}s"}.get(feature.kind, f" {feature.unit}".rstrip())
     return f"{feature.scale:.4g}{steps}"
 
 
-def _freedom(feature: Feature) -> str:
+def _format_direction(feature: Feature) -> str:
+    """Say whether and in which direction a feature may change."""
     if not feature.mutable:
         return "no"
     return {"any": "yes", "increase": "only up", "decrease": "only down"}[feature.direction]
 
 
-# --- what in rows does not fit a space -------------------------------------------------------------------------------
-
-_HEADER = ["row", "feature", "problem"]
+# --- checking rows ---------------------------------------------------------------------------------------------------
 
 
 def check_table(space: "Space", table: pd.DataFrame) -> pd.DataFrame:
-    """Return one line per problem of a table with the space's columns; one for a column that cannot be read at all."""
+    """List the problems of a table with the space's columns, one line each and one for an unreadable column."""
     columns, lines = [], []
     for name, codec in zip(space.names, space.codecs, strict=True):
         try:
@@ -131,43 +139,40 @@ def check_table(space: "Space", table: pd.DataFrame) -> pd.DataFrame:
 
 
 def misfits(space: "Space", x: Array) -> pd.DataFrame:
-    """Return one line per row and problem of rows ``(n, d)``.
-
-    A row may touch its bound up to rounding, and lie outside of one that was only read off the data.
-    """
+    """List the problems of rows ``(n, d)``; bounds hold up to rounding, and inferred bounds do not bind the row."""
     lines: list[tuple[int, str, str]] = []
     for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
         value = x[:, j]
         if feature.missing is None:
             lines += [(int(i), feature.name, f"{feature.name!r} is missing") for i in np.flatnonzero(np.isnan(value))]
-        room = DATA_ROUNDING * np.maximum(1.0, np.abs(value))
+        tolerance = DATA_ROUNDING * np.maximum(1.0, np.abs(value))
         for bound, side in ((feature.low, "below"), (feature.high, "above")):
             if bound is None or feature.stretch:
                 continue
-            outside = value < bound - room if side == "below" else value > bound + room
+            outside = value < bound - tolerance if side == "below" else value > bound + tolerance
             for i in np.flatnonzero(outside):
-                texts = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
-                have, edge = texts if texts[0] != texts[1] else distinguish(value[i], bound)
+                shown = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
+                have, edge = shown if shown[0] != shown[1] else distinguish(value[i], bound)
                 problem = (
                     f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
                     "bound holds for the row as well as for every draw."
                 )
                 lines.append((int(i), feature.name, problem))
-    certain = np.array([feature.missing is None for feature in space.features])
-    lines += _broken_conditions(space, x, ~np.isnan(x[:, certain]).any(axis=1))
+    required = np.array([feature.missing is None for feature in space.features])
+    lines += _list_violations(space, x, ~np.isnan(x[:, required]).any(axis=1))
     return pd.DataFrame(sorted(lines, key=lambda line: line[0]), columns=_HEADER)
 
 
-def _broken_conditions(space: "Space", x: Array, known: Any) -> list[tuple[int, str, str]]:
-    """Constraints that rows break, and computed columns that do not hold what they should."""
+def _list_violations(space: "Space", x: Array, known: Any) -> list[tuple[int, str, str]]:
+    """List violated constraints, and computed columns that differ from their formula."""
     lines: list[tuple[int, str, str]] = []
     some = np.flatnonzero(known)
     for one in space.computed:
         value = one.values(space, x[some])
         have = x[some, space.names.index(one.name)]
         for i in np.flatnonzero(~same(value, have)):
-            found, wanted = distinguish(have[i], value[i])
-            problem = f"{one.name!r} = {found}, but {one.text} gives {wanted}. Correct the row or the formula."
+            found, expected = distinguish(have[i], value[i])
+            problem = f"{one.name!r} = {found}, but {one.text} gives {expected}. Correct the row or the formula."
             lines.append((int(some[i]), one.name, problem))
     for constraint in space.constraints:
         met = constraint.holds(space, x[some])

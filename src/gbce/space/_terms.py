@@ -1,4 +1,7 @@
-"""Texts as terms: read once, worked out often, on columns as a user reads them or on encoded rows."""
+"""Compile and evaluate expressions, on decoded columns or directly on encoded rows.
+
+Also reduces a condition in which only some columns vary to linear inequalities in those columns.
+"""
 
 import ast
 import operator
@@ -16,7 +19,7 @@ from gbce.space._expressions import (
     COMPARISONS,
     FUNCTIONS,
     LISTS,
-    MOST_TEXTS,
+    MOST_EXPRESSIONS,
     Expression,
     linear_terms,
     parse,
@@ -26,67 +29,69 @@ from gbce.space._feature import ROUNDING
 __all__ = ["Levels", "Term", "evaluate", "inequalities_among", "level_positions", "term_of"]
 
 Values = Callable[[str], Any]
-Term = Callable[[Any], Any]  # of what columns are read from: a function of their names, or encoded rows
+Term = Callable[[Any], Any]  # takes the source of columns: a function of their names, or encoded rows
+
+_OPPOSITE: dict[type, type[ast.cmpop]] = {
+    ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+# Signs with which the difference of both sides is at most zero.
+_SIDES: dict[type, tuple[float, ...]] = {
+    ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,), ast.Eq: (1.0, -1.0)
+}  # fmt: skip
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
 
 
 def evaluate(text: str, values: Values) -> Any:
-    """Value of a text where ``values(name)`` gives a column ``(n,)``; a condition gives booleans ``(n,)``."""
+    """Evaluate an expression where ``values(name)`` returns a column ``(n,)``; a condition yields booleans ``(n,)``."""
     try:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return _named_term(text)(values)
+            return _compile(text)(values)
     except TypeError as error:
         raise ValueError(
-            f"{text!r} cannot be worked out, because it mixes texts and numbers or does arithmetic on strings: {error}"
+            f"{text!r} cannot be evaluated, because it mixes strings and numbers or does arithmetic on strings: {error}"
         ) from None
 
 
-@lru_cache(maxsize=MOST_TEXTS)
-def _named_term(text: str) -> Term:
+@lru_cache(maxsize=MOST_EXPRESSIONS)
+def _compile(text: str) -> Term:
+    """Compile an expression of named columns."""
     parsed = parse(text)
     return _Builder(lambda node: _Named(parsed.names[node.id])).term(parsed.tree)
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A column of encoded rows whose values are levels: where it stands, and what they are."""
+    """The position and the levels of a column of encoded rows."""
 
     j: int
     values: tuple[Any, ...]
 
     def column(self) -> Array:
-        """Return all levels as objects, a missing one at the end."""
+        """Return all levels as objects, followed by a missing value."""
         return np.array([*self.values, np.nan], dtype=object)
 
 
 def level_positions(codes: Array) -> Array:
-    """Positions ``(n,)`` of encoded levels in a list that has the missing one at its end."""
+    """Return the positions ``(n,)`` of encoded levels in a list that ends with the missing value."""
     return np.where(np.isnan(codes), -1, np.round(codes)).astype(int)
 
 
 def term_of(text: str, columns: Mapping[str, int | Levels]) -> Term | None:
-    """Return a condition as a term of encoded rows ``(n, d)`` that gives booleans ``(n,)``.
+    """Compile a condition for encoded rows ``(n, d)`` to booleans ``(n,)``.
 
-    Parameters
-    ----------
-    text : str
-        A condition.
-    columns : mapping
-        The position of each column of numbers, and the levels of each other.
-
-    Returns
-    -------
-    callable or None
-        ``None`` where only the columns as a user reads them can say: levels in arithmetic, several columns with
-        levels in one comparison, a text that is no condition.
+    ``None`` where it needs decoded columns: levels in arithmetic, several columns with levels in one comparison, or an
+    expression that is not a condition.
     """
     parsed = parse(text)
     try:
-        return _EncodedBuilder(parsed, columns).verdict(parsed.tree)
+        return _EncodedBuilder(parsed, columns).build_condition(parsed.tree)
     except _NeedsValuesError:
         return None
 
 
-# --- terms: classes, not closures, so that a space with some can be sent to another process -----------------------
+# --- nodes: classes, not closures, so that a space can be pickled ----------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -106,14 +111,14 @@ class _Column:
 
 
 @dataclass(frozen=True, eq=False)
-class _Looked:
-    """What a comparison says of each level of one column, and of a missing one at the end."""
+class _LevelTable:
+    """The result of a comparison for each level of one column, followed by that for a missing value."""
 
     j: int
-    said: Array
+    results: Array
 
     def __call__(self, x: Array) -> Any:
-        return self.said[level_positions(x[:, self.j])]
+        return self.results[level_positions(x[:, self.j])]
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ class _Constant:
 
 
 @dataclass(frozen=True)
-class _One:
+class _Unary:
     function: Callable[[Any], Any]
     part: Term
 
@@ -134,7 +139,7 @@ class _One:
 
 
 @dataclass(frozen=True)
-class _Two:
+class _Binary:
     function: Callable[[Any, Any], Any]
     left: Term
     right: Term
@@ -144,8 +149,8 @@ class _Two:
 
 
 @dataclass(frozen=True)
-class _Several:
-    """Joined from left to right by a function of two."""
+class _Reduction:
+    """Reduce terms from left to right by a binary function."""
 
     function: Callable[[Any, Any], Any]
     parts: tuple[Term, ...]
@@ -158,7 +163,7 @@ class _Several:
 
 
 @dataclass(frozen=True)
-class _Called:
+class _Call:
     function: Callable[..., Any]
     parts: tuple[Term, ...]
 
@@ -166,141 +171,128 @@ class _Called:
         return self.function(*[part(source) for part in self.parts])
 
 
+# --- compilation -----------------------------------------------------------------------------------------------------
+
+
 class _Builder:
-    """Turns the tree of a text into terms; ``column`` says what a name becomes."""
+    """Compile a syntax tree into terms; ``column`` compiles a name."""
 
     def __init__(self, column: Callable[[ast.Name], Term]) -> None:
         self._column = column
 
     def term(self, node: ast.expr) -> Term:
-        """Return a node and all below it as one term."""
+        """Compile a subtree."""
         match node:
             case ast.Constant():
                 return _Constant(self.constant(node))
             case ast.Name():
                 return self._column(node)
             case ast.BinOp():
-                return _Two(ARITHMETIC[type(node.op)], self.term(node.left), self.term(node.right))
+                return _Binary(ARITHMETIC[type(node.op)], self.term(node.left), self.term(node.right))
             case ast.UnaryOp(op=ast.UAdd()):
                 return self.term(node.operand)
             case ast.UnaryOp():
-                return _One(np.logical_not if isinstance(node.op, ast.Not) else operator.neg, self.term(node.operand))
+                return _Unary(np.logical_not if isinstance(node.op, ast.Not) else operator.neg, self.term(node.operand))
             case ast.BoolOp():
                 join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return _Several(join, tuple([self.term(part) for part in node.values]))
+                return _Reduction(join, tuple([self.term(part) for part in node.values]))
             case ast.Call(func=ast.Name(id=name)):
-                return _Called(FUNCTIONS[name], tuple([self.term(part) for part in node.args]))
+                return _Call(FUNCTIONS[name], tuple([self.term(part) for part in node.args]))
             case ast.Compare():
                 return self.compare(node)
         raise ValueError(f"{ast.unparse(node)} is not a value")
 
     def constant(self, node: ast.Constant) -> Any:
-        """Return a number, a text or a truth value; whole numbers as floats, which do not grow without end."""
+        """Return a number, a string or a boolean; integers as floats, so that powers stay bounded."""
         return node.value if isinstance(node.value, (bool, str)) else np.float64(node.value)  # type: ignore[arg-type]
 
     def compare(self, node: ast.Compare) -> Term:
-        """Return one comparison or a chain of them."""
+        """Compile a comparison or a chain of them."""
         pairs = zip(node.ops, [node.left, *node.comparators[:-1]], node.comparators, strict=True)
-        return _Several(np.logical_and, (_Constant(np.True_), *[self._compare_two(*pair) for pair in pairs]))
+        return _Reduction(np.logical_and, (_Constant(np.True_), *[self._compare_two(*pair) for pair in pairs]))
 
     def _compare_two(self, op: ast.cmpop, left: ast.expr, right: ast.expr) -> Term:
+        """Compile one comparison, ``in`` as a disjunction of equalities."""
         one = self.term(left)
         if not isinstance(op, (ast.In, ast.NotIn)):
-            return _Two(COMPARISONS[type(op)], one, self.term(right))
+            return _Binary(COMPARISONS[type(op)], one, self.term(right))
         assert isinstance(right, LISTS)
-        same = [_Two(operator.eq, one, self.term(element)) for element in right.elts]
-        found = _Several(np.logical_or, (_Constant(np.False_), *same))
-        return found if isinstance(op, ast.In) else _One(np.logical_not, found)
+        same = [_Binary(operator.eq, one, self.term(element)) for element in right.elts]
+        found = _Reduction(np.logical_or, (_Constant(np.False_), *same))
+        return found if isinstance(op, ast.In) else _Unary(np.logical_not, found)
 
 
 class _NeedsValuesError(Exception):
-    """A text that can be worked out only on columns as a user reads them."""
+    """An expression that can be evaluated on decoded columns only."""
 
 
 class _EncodedBuilder(_Builder):
-    """Turns the tree of a condition into terms of encoded rows where that says the same."""
+    """Compile a condition for encoded rows where that is equivalent."""
 
     def __init__(self, parsed: Expression, columns: Mapping[str, int | Levels]) -> None:
-        super().__init__(self._number)
-        self._places = {key: columns[name] for key, name in parsed.names.items()}
+        super().__init__(self._build_number)
+        self._columns = {key: columns[name] for key, name in parsed.names.items()}
 
-    def verdict(self, node: ast.expr) -> Term:
-        """Return a term that gives booleans; refuse where it may give something else."""
+    def build_condition(self, node: ast.expr) -> Term:
+        """Compile a subtree that yields booleans; raise if it may yield anything else."""
         match node:
             case ast.BoolOp():
                 join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return _Several(join, tuple([self.verdict(part) for part in node.values]))
+                return _Reduction(join, tuple([self.build_condition(part) for part in node.values]))
             case ast.UnaryOp(op=ast.Not()):
-                return _One(np.logical_not, self.verdict(node.operand))
+                return _Unary(np.logical_not, self.build_condition(node.operand))
             case ast.Compare():
                 return self.compare(node)
         raise _NeedsValuesError
 
     def constant(self, node: ast.Constant) -> Any:
-        """Return a number; others stand beside levels only."""
+        """Return a number; strings and booleans occur only in comparisons with levels."""
         if isinstance(node.value, (bool, str)):
             raise _NeedsValuesError
         return super().constant(node)
 
     def compare(self, node: ast.Compare) -> Term:
-        """Work a comparison of one column with levels out for each of them, any other by its numbers."""
-        keys = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self._places}
-        places = [self._places[key] for key in keys]
-        match places:
+        """Tabulate a comparison of one column with levels; compile any other on numbers."""
+        keys = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self._columns}
+        columns = [self._columns[key] for key in keys]
+        match columns:
             case []:
                 raise _NeedsValuesError  # the same for all rows
             case [Levels() as levels]:
-                return self._look_up(node, levels)
+                return self._tabulate(node, levels)
         found = super().compare(node)
-        # one comparison of numbers gives booleans, and needs nothing to be joined to
-        return found.parts[1] if isinstance(found, _Several) and len(found.parts) == 2 else found
+        # a single numeric comparison already yields booleans: no reduction needed
+        return found.parts[1] if isinstance(found, _Reduction) and len(found.parts) == 2 else found
 
-    def _number(self, node: ast.Name) -> Term:
-        place = self._places[node.id]
-        if isinstance(place, Levels):
+    def _build_number(self, node: ast.Name) -> Term:
+        """Compile a numeric column."""
+        column = self._columns[node.id]
+        if isinstance(column, Levels):
             raise _NeedsValuesError
-        return _Column(place)
+        return _Column(column)
 
     @staticmethod
-    def _look_up(node: ast.Compare, levels: Levels) -> Term:
+    def _tabulate(node: ast.Compare, levels: Levels) -> Term:
+        """Evaluate a comparison once for each level."""
         column = _Constant(levels.column())
         try:
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                said = np.asarray(_Builder(lambda name: column).term(node)(None))
+                results = np.asarray(_Builder(lambda name: column).term(node)(None))
         except TypeError:
-            raise _NeedsValuesError from None  # worked out on values, it says why
-        if said.dtype != bool or said.shape != (len(levels.values) + 1,):
+            raise _NeedsValuesError from None  # evaluation on decoded columns raises a readable error
+        if results.dtype != bool or results.shape != (len(levels.values) + 1,):
             raise _NeedsValuesError
-        return _Looked(levels.j, said)
+        return _LevelTable(levels.j, results)
 
 
-# --- what a condition comes to where only some columns vary ---------------------------------------------------------
-
-_OPPOSITE: dict[type, type[ast.cmpop]] = {
-    ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-_SIDES: dict[type, tuple[float, ...]] = {
-    ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,), ast.Eq: (1.0, -1.0)
-}  # fmt: skip
+# --- reduction to linear inequalities --------------------------------------------------------------------------------
 
 
 def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[tuple[dict[str, float], float]] | None:
-    """Return inequalities ``sum_j a_j x_j <= b`` of some columns that suffice for a condition, others as they are.
+    """Return inequalities ``sum_j a_j x_j <= b`` in the ``varying`` columns that imply a condition.
 
-    Parameters
-    ----------
-    text : str
-        A condition.
-    values : callable
-        Takes the name of a column, returns its value in one row that meets the condition ``(1,)``.
-    varying : set of str
-        Columns of numbers that vary; all others are as in the row.
-
-    Returns
-    -------
-    list or None
-        Of several parts joined by ``or``, those of one that the row meets. None where they are not linear.
+    ``values(name)`` returns the value ``(1,)`` of a column in one row that meets the condition; columns that do not
+    vary keep it. Of a disjunction, one part that the row meets is used. ``None`` if the inequalities are not linear.
 
     Examples
     --------
@@ -311,47 +303,48 @@ def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[tup
     parsed = parse(text)
     builder = _Builder(lambda node: _Named(parsed.names[node.id]))
 
-    def say(node: ast.expr) -> Any:
+    def evaluate_node(node: ast.expr) -> Any:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            said = np.asarray(builder.term(node)(values)).ravel()[0]
-        return said.item() if isinstance(said, np.generic) else said
+            value = np.asarray(builder.term(node)(values)).ravel()[0]
+        return value.item() if isinstance(value, np.generic) else value
 
     keys = {key for key, name in parsed.names.items() if name in varying}
-    return _suffice(_fill_in(parsed.tree, keys, say), parsed.names, say)
+    return _find_sufficient(_substitute(parsed.tree, keys, evaluate_node), parsed.names, evaluate_node)
 
 
-def _fill_in(node: ast.expr, keys: Set[str], say: Callable[[ast.expr], Any]) -> ast.expr:
-    """Return a tree in which whatever names none of some columns is a constant."""
+def _substitute(node: ast.expr, keys: Set[str], value_of: Callable[[ast.expr], Any]) -> ast.expr:
+    """Replace every subtree that contains none of the columns ``keys`` by its value."""
     if isinstance(node, LISTS):
         return node
     if not any(isinstance(part, ast.Name) and part.id in keys for part in ast.walk(node)):
-        return node if isinstance(node, ast.Constant) else ast.Constant(say(node))
+        return node if isinstance(node, ast.Constant) else ast.Constant(value_of(node))
     filled = copy(node)
     for name, part in ast.iter_fields(node):
         if name == "func":
             continue
         if isinstance(part, ast.expr):
-            setattr(filled, name, _fill_in(part, keys, say))
+            setattr(filled, name, _substitute(part, keys, value_of))
         elif isinstance(part, list):
-            setattr(filled, name, [_fill_in(one, keys, say) if isinstance(one, ast.expr) else one for one in part])
+            parts = [_substitute(one, keys, value_of) if isinstance(one, ast.expr) else one for one in part]
+            setattr(filled, name, parts)
     return filled
 
 
-def _suffice(
-    node: ast.expr, names: dict[str, str], say: Callable[[ast.expr], Any]
+def _find_sufficient(
+    node: ast.expr, names: dict[str, str], value_of: Callable[[ast.expr], Any]
 ) -> list[tuple[dict[str, float], float]] | None:
-    """Return inequalities that suffice for a condition in which all but the varying columns are constants."""
+    """Return inequalities that imply a condition in which only the varying columns are not constant."""
     match node:
         case ast.Constant(value=value):
             return [] if value else None
         case ast.UnaryOp(op=ast.Not()):
             opposite = _negate(node.operand)
-            return None if opposite is None else _suffice(opposite, names, say)
+            return None if opposite is None else _find_sufficient(opposite, names, value_of)
         case ast.BoolOp(op=ast.And()):
-            parts = [_suffice(part, names, say) for part in node.values]
+            parts = [_find_sufficient(part, names, value_of) for part in node.values]
             return None if None in parts else [half for part in parts for half in part or ()]
         case ast.BoolOp(op=ast.Or()):
-            met = [_suffice(part, names, say) for part in node.values if say(part)]
+            met = [_find_sufficient(part, names, value_of) for part in node.values if value_of(part)]
             return min((part for part in met if part is not None), key=len, default=None)
         case ast.Compare():
             pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
@@ -361,7 +354,7 @@ def _suffice(
 
 
 def _negate(node: ast.expr) -> ast.expr | None:
-    """Return the opposite of a condition; None where it has no form of its own."""
+    """Negate a condition, pushing ``not`` inwards; ``None`` where that is not possible."""
     match node:
         case ast.Constant(value=value):
             return ast.Constant(not value)
@@ -373,15 +366,15 @@ def _negate(node: ast.expr) -> ast.expr | None:
             return None if None in parts else ast.BoolOp(join, [part for part in parts if part is not None])
         case ast.Compare():
             pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
-            turned: list[ast.expr] = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
-            return turned[0] if len(turned) == 1 else ast.BoolOp(ast.Or(), turned)
+            negated: list[ast.expr] = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
+            return negated[0] if len(negated) == 1 else ast.BoolOp(ast.Or(), negated)
     return None
 
 
 def _compare_sides(
     op: ast.cmpop, left: ast.expr, right: ast.expr, names: dict[str, str]
 ) -> list[tuple[dict[str, float], float]] | None:
-    """Return one comparison as inequalities; None where it is not linear."""
+    """Return one comparison as inequalities; ``None`` if it is not linear."""
     one, other = linear_terms(left, names), linear_terms(right, names)
     if one is None or other is None or type(op) not in _SIDES:
         return None
@@ -389,7 +382,7 @@ def _compare_sides(
     for sign in _SIDES[type(op)]:
         weights = {key: sign * (one[0].get(key, 0.0) - other[0].get(key, 0.0)) for key in one[0] | other[0]}
         bound = sign * (other[1] - one[1])
-        if isinstance(op, (ast.Lt, ast.Gt)):  # less than, by more than rounding
+        if isinstance(op, (ast.Lt, ast.Gt)):  # strict: by more than rounding
             bound -= ROUNDING * max(1.0, abs(one[1]), abs(other[1]))
         if not np.isfinite([bound, *weights.values()]).all():
             return None

@@ -1,4 +1,4 @@
-"""An explanation under stress: other models, execution noise, other rows. Functions of an explainer."""
+"""Robustness of an explanation to other models, execution noise and changes of the row."""
 
 from gbce.stress._frontier import frontier
 from gbce.stress._other_models import (

@@ -1,4 +1,4 @@
-"""What reliability costs: the cheapest point for every share of models and perturbed copies that must accept it."""
+"""Search for the cost-reliability frontier: the cheapest point for every share of models and perturbed copies."""
 
 import warnings
 from collections.abc import Sequence
@@ -43,17 +43,17 @@ Reliability = Literal["share", "next"]
 # How a frontier spends its budget. All of these were chosen by hand: they decide how many points are tried, while the
 # reliability of those in the table comes from fresh noise.
 _UNSEEN_SHARE = 0.1  # of the time, for models that take no part in the search
-_LOOK_SHARE = 0.5  # of the time that is left, for a first look at candidates where time is short
-_WALK_SHARE = 0.5  # of the budget that is left, for the walk
-_MAX_CONFIRMED = 200  # candidates that are looked at again under fresh noise
-_CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must have room to confirm: n_confirm shrinks for them
-_CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, but these are known better
+_SCREENING_SHARE = 0.5  # of the remaining time, for screening candidates where time is short
+_WALK_SHARE = 0.5  # of the remaining budget, for the walk
+_MAX_CONFIRMED = 200  # candidates that are evaluated again under fresh noise
+_CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must be able to confirm: n_confirm shrinks for them
+_CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, with smaller errors
 _WALK_COPIES = 16  # under noise, of each point of the walk
-# reliabilities that the walk heads for when none are asked for, denser near 1; "next" never says 1
+# reliabilities that the walk aims for by default, denser near 1; "next" never reaches 1
 _WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
     "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
-    "they were found by, and the best of many such figures is too good; allow more rows or time"
+    "they were selected by, which is optimistic; allow more rows or time"
 )
 
 
@@ -77,44 +77,43 @@ def frontier(
 ) -> pd.DataFrame:
     """Return the cheapest point for every reliability, under execution noise and other models.
 
-    It differs from :meth:`gbce.Explanation.frontier` in that it asks models, about noisy copies and points beyond the
-    draws too; that one only reads what was evaluated, needs no model and knows no noise.
+    Unlike :meth:`gbce.Explanation.frontier`, which only uses evaluated draws and knows no noise, this calls the models,
+    also for noisy copies and for points beyond the draws.
 
-    Points are the draws, the decisions and, with ``refine``, what a walk from the row finds: step by step it makes the
-    change that gains most for its cost, and then gives up what is not needed. Under noise or other models every one of
-    them is a point that this explainer's first model, the one in use, accepts as it stands.
+    Points are the draws, the decisions and, with ``refine``, those of a greedy walk from the row: it makes the change
+    that gains most for its cost, step by step, and then undoes what is not needed. Under noise or other models, only
+    points that this explainer's first model, the one in use, accepts without noise are kept.
 
     Parameters
     ----------
     explanation : Explanation
-        Of this explainer.
+        Made by this explainer.
     noise : number, sequence, mapping or function, optional
-        Execution noise, see :class:`gbce.Evaluation`; none when left out.
+        Execution noise, see :class:`gbce.Evaluation`; none by default.
     models, weights : optional
-        Whose verdicts count, such as refits; this explainer's own when left out.
+        Models that must accept a point, such as refits; this explainer's own by default.
     unseen : estimator, callable, or list of them, optional
-        Models that take no part in the search, as a check on what it found.
+        Held-out models, which take no part in the search.
     reliability : {"share", "next"}
-        The share of models (and copies) that accept a point; or the probability that one more model does,
-        see Notes.
+        The share of models (and copies) that accept a point; or the probability that one more model does, see Notes.
     distance, levels
         As in :meth:`gbce.Explanation.frontier`.
     refine : bool
-        Whether to look beyond the draws.
+        Whether to search beyond the draws.
     n_perturb, n_confirm, max_candidates : int
-        Perturbed copies of every candidate; fresh ones to confirm promising candidates, and as many again to
-        report them by; draws that are tried.
+        Perturbed copies of every candidate; fresh copies to confirm promising candidates, and as many again to
+        report them; draws to try.
     max_model_rows, time_budget : optional
-        What may be spent, as in :meth:`explain`; the walk ends when half of it is gone. Where the rest does not
-        suffice to confirm points under fresh noise, they come back as they were found, with a warning.
+        Budget as in :meth:`explain`; the walk ends when half of it is spent. Where the rest does not suffice to
+        confirm points under fresh noise, they are returned unconfirmed, with a warning.
 
     Returns
     -------
     DataFrame
         As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
-        Under noise or other models also the first model's ``output`` for each point as it stands, and that it has
+        Under noise or other models also the first model's ``output`` at each point without noise, and that it has
         ``reached`` the target there. With ``unseen`` also the share of these that accept each point, NaN where the
-        budget left nothing for them.
+        budget was spent.
 
     Raises
     ------
@@ -123,13 +122,13 @@ def frontier(
 
     Notes
     -----
-    A point that was sought until all of a dozen refits accept it has been fitted to them: of further refits fewer
-    will. ``"next"`` takes the models' outputs at a point as a sample and asks for the next one (Student's
-    predictive distribution), which knows more than a count of verdicts and goes on where all accept; but it too
-    is optimistic about points that were chosen by it. ``unseen`` models tell.
+    A point that was optimised until all of a dozen refits accept it is overfitted to them: fewer of further refits
+    will accept it. ``"next"`` treats the models' outputs at a point as a sample and predicts the next one (Student's
+    predictive distribution), which uses more than the number of acceptances and still discriminates where all accept;
+    but it too is optimistic about points selected by it. ``unseen`` models show by how much.
     """
     whole = budget_of(max_model_rows, time_budget)
-    # what the search leaves to models that take no part in it; of rows it leaves enough anyway
+    # reserve time for held-out models; of rows the search leaves enough anyway
     budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _UNSEEN_SHARE)
     explainer.own_posterior(explanation, budget)
     posterior = posterior_under(explainer, explanation, models, budget, weights)
@@ -157,22 +156,10 @@ class _Judgements(NamedTuple):
 
 @dataclass(frozen=True)
 class FrontierSearch:
-    """A search for the cheapest changes of an explanation's row that hold.
+    """Search for the cheapest reliable changes of an explanation's row; options as in :meth:`gbce.Explainer.frontier`.
 
-    Parameters
-    ----------
-    explanation : Explanation
-        With the row, the target and draws.
-    posterior : GibbsPosterior
-        Its question under the models that count, each with a weight above zero.
-    own : GibbsPosterior, optional
-        The question under the one model that a point has to satisfy whatever the others say.
-    data : array of shape (n, d)
-        Rows whose values are tried.
-    unseen : GibbsPosterior, optional
-        The question under models that take no part in the search, with what may be spent on them.
-
-    The other options are those of :meth:`gbce.Explainer.frontier`.
+    ``posterior`` has the models that count, each with positive weight; ``own`` the one model that must accept every
+    point; ``unseen`` the held-out models with their budget. The values of ``data (n, d)`` are tried in the walk.
     """
 
     explanation: Explanation
@@ -201,7 +188,7 @@ class FrontierSearch:
         if self.reliability == "next":
             n = len(self.posterior.predictors)
             if n < FEWEST_MODELS:
-                raise ValueError(f"reliability='next' takes at least {FEWEST_MODELS} models, and there are {n}")
+                raise ValueError(f"reliability='next' needs at least {FEWEST_MODELS} models, but there are {n}")
             try:
                 self.posterior.target.accepted()
             except TypeError as error:
@@ -210,20 +197,20 @@ class FrontierSearch:
     def table(self) -> pd.DataFrame:
         """Find points and return the front; see :meth:`gbce.Explainer.frontier`.
 
-        The best of many noisy shares is too good to be true, so under noise three sets of offsets are drawn: one to
-        find points that may be on the front, one to choose among these, one to report the chosen ones by.
+        The largest of many noisy shares is biased upwards, so three independent sets of offsets are drawn: to find
+        points near the front, to choose among these, and to report the chosen ones.
         """
         space = self.explanation.space
         rng = stream(self.explanation.seed, JUDGING, self.explanation.query.key)
         x = self._list_candidates(rng)
         if self.noise is None:
             return self._tabulate(*self._search(x, np.zeros((1, len(space)))))
-        # with little to spend, the search must leave enough for a few points to be confirmed
+        # with a small budget, the search must leave enough to confirm a few points
         n_confirm = self.n_confirm if self._timed else self._count_confirming(_CONFIRMED_WITHIN_ROWS)
         shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
         find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
         x, judged = self._search(x, find)
-        if self._timed:  # how long models take is known only now
+        if self._timed:  # the time per row is known only now
             n_confirm = self._count_confirming(_CONFIRMED_WITHIN_TIME)
             choose, report = choose[:n_confirm], report[:n_confirm]
         try:
@@ -240,38 +227,38 @@ class FrontierSearch:
         return self.posterior.budget.deadline is not None
 
     def _count_confirming(self, points: int) -> int:
-        """Return under how many copies so many points can be confirmed."""
+        """Return the number of copies under which this many points can be confirmed."""
         return min(self.n_confirm, max(self.posterior.affords(points * self.n_confirm) // points, 1))
 
     def _search(self, x: Array, shifts: Array) -> tuple[Array, _Judgements]:
-        """Judge points ``(n, d)``, and add those that a walk from the row and back finds."""
+        """Evaluate points ``(n, d)`` and add those that a walk from the row and back finds."""
         x, judged = self._judge_in_time(x, shifts)
         if not self.refine:
             return x, judged
         space, x0 = self.explanation.space, self.explanation.x0
         levels = np.unique(_WALK_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
-        shelf = BestPerLevel.empty(levels, x0)
-        shelf.add(x, judged.reliability, self._cost(x))
+        best = BestPerLevel.empty(levels, x0)
+        best.add(x, judged.reliability, self._cost(x))
         budget = self.posterior.budget.share(_WALK_SHARE)
 
         def judge(x: Array) -> tuple[Array, Array]:
-            said = self._judge(x, shifts[:_WALK_COPIES], budget)
-            return said.reliability, said.loss
+            judged = self._judge(x, shifts[:_WALK_COPIES], budget)
+            return judged.reliability, judged.loss
 
-        walk(judge, self._cost, StepsFromRow.of(space, x0, self.data), shelf)
-        found = shelf.filled
+        walk(judge, self._cost, StepsFromRow.of(space, x0, self.data), best)
+        found = best.filled
         try:
             found = found[: self._count_affordable(len(levels), len(shifts))]
             again = self._judge(found, shifts)
-        except BudgetSpentError:  # what the walk found is not known well enough
+        except BudgetSpentError:  # too few copies of the points of the walk
             return x, judged
         return np.vstack([x, found]), _Judgements(*map(np.concatenate, zip(judged, again, strict=True)))
 
     def _judge_in_time(self, x: Array, shifts: Array) -> tuple[Array, _Judgements]:
-        """Judge points ``(n, d)``; where time is short, the first ones, as many as half of it allows."""
+        """Evaluate points ``(n, d)``; where time is short, as many of the first ones as half of it allows."""
         if not self._timed:
             return x, self._judge(x, shifts)
-        part = self.posterior.budget.share(_LOOK_SHARE)
+        part = self.posterior.budget.share(_SCREENING_SHARE)
         parts: list[_Judgements] = []
         with suppress(BudgetSpentError):
             for some in replace(self.posterior, budget=part).portions(len(x), len(shifts)):
@@ -282,7 +269,7 @@ class FrontierSearch:
         return x[: len(judged.loss)], judged
 
     def _judge(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judgements:
-        """Ask the models about points ``(n, d)`` under offsets ``(s, d)``, if the own one accepts them as they are."""
+        """Evaluate the models at points ``(n, d)`` under offsets ``(s, d)`` where the own one accepts them."""
         if len(x) == 0:
             return _Judgements(np.zeros(0), np.zeros(0), np.zeros(0))
         budget = self.posterior.budget if budget is None else budget
@@ -291,14 +278,14 @@ class FrontierSearch:
         share, loss = np.zeros((len(x), len(shifts))), np.zeros(len(x))
         if len(valid):
             posterior, weights = replace(self.posterior, budget=budget), self.posterior.mixture.weights
-            said = evaluate_under_noise(posterior, self.explanation.space, x[valid], shifts)
+            noisy = evaluate_under_noise(posterior, self.explanation.space, x[valid], shifts)
             if self.reliability == "share":
-                share[valid] = said.reached @ weights
+                share[valid] = noisy.reached @ weights
             else:
-                share[valid] = next_model_probability(said.outputs, weights, self.posterior.target.accepted())
-            loss[valid] = (said.loss @ weights).mean(axis=1)
+                share[valid] = next_model_probability(noisy.outputs, weights, self.posterior.target.accepted())
+            loss[valid] = (noisy.loss @ weights).mean(axis=1)
         mean, n = share.mean(axis=1), len(shifts)
-        # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
+        # one pseudo-copy with the opposite result, so that a share of 0 or 1 has an error as well
         se = np.zeros(len(x)) if n == 1 else np.sqrt(np.square(share - mean[:, None]).sum(axis=1) + 1.0) / n
         return _Judgements(mean, se, loss if own is None else own.loss[:, 0])
 
@@ -313,12 +300,12 @@ class FrontierSearch:
             figures["unseen"] = np.full(len(x), np.nan)
             if len(x):
                 with suppress(BudgetSpentError):
-                    said = self.unseen.evaluate(x, use_predict=True)
-                    figures["unseen"] = said.reached @ self.unseen.mixture.weights
+                    held_out = self.unseen.evaluate(x, use_predict=True)
+                    figures["unseen"] = held_out.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 
     def _find_front(self, x: Array, reliability: Array) -> tuple[Array, Evaluated | None]:
-        """Return positions of the front among points ``(n, d)``, and what the model in use says about them."""
+        """Return positions of the front among points ``(n, d)``, and the evaluations by the model in use."""
         front = pareto_front(reliability, self._cost(x))
         front = front[positions_at_levels(reliability[front], self.levels)]
         if self.own is None:
@@ -326,17 +313,17 @@ class FrontierSearch:
         if len(front) == 0:
             none = np.zeros((0, 1))
             return front, Evaluated(none, none, none.astype(bool))
-        untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
-        said = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
-        good = said.reached[:, 0]  # what counts is what it decides, not its scores
-        return front[good], Evaluated(*(values[good] for values in said))
+        untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the result itself
+        own = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
+        good = own.reached[:, 0]  # by its decisions, not its scores
+        return front[good], Evaluated(*(values[good] for values in own))
 
     def _list_candidates(self, rng: np.random.Generator) -> Array:
-        """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
+        """Return the row, distinct draws selected at random by weight, and the decisions ``(n, d)``."""
         explanation = self.explanation
         where, weight = explanation.draws.distinct
         decided = stack_points(explanation.decisions, len(explanation.space))
-        if self._timed:  # the first ones are looked at first, until time is up
+        if self._timed:  # in order of evaluation, until time is up
             most = min(self.max_candidates, int((weight > 0).sum()))
             where = rng.choice(where, most, replace=False, p=weight / weight.sum())
             return np.vstack([explanation.row.x, decided, explanation.draws.pool.x[where]])
@@ -346,7 +333,7 @@ class FrontierSearch:
         return np.vstack([explanation.row.x, explanation.draws.pool.x[where], decided])
 
     def _count_affordable(self, most: int, copies: int) -> int:
-        """Return how many points, up to ``most``, half of the budget allows to be asked about with their copies."""
+        """Return how many points, up to ``most``, can be evaluated with their copies by half of the budget."""
         n = self.posterior.affords(2 * most * copies) // (2 * copies)
         if n == 0:
             raise BudgetSpentError(

@@ -1,4 +1,8 @@
-"""Survival: whether decisions and draws still succeed under models that the method never saw."""
+"""Survival of decisions and draws under other models, and sensitivity of the posterior to changes of the row.
+
+Other models of the same table are wrapped once and remembered, because preparing classifiers takes longer than calling
+them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,26 +39,18 @@ __all__ = [
     "survival",
 ]
 
-# --- models of the same table that an explainer does not have, and its question under them ---------------------------
-
 _N_REMEMBERED = 2  # lists of models: enough for the ``models`` and ``unseen`` of one frontier
+_MAX_COMPARED = 2_000  # draws of each posterior: 32 MB of distances
+# Ratios of the shift of the posterior mean to that of the row that decide the words of the sentence; by hand.
+_FARTHER = 1.1
+_MUCH_FARTHER = 2.0
+
+# --- other models of the same table ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class OtherModels:
-    """Models of the same table that an explainer does not have.
-
-    Parameters
-    ----------
-    models : tuple of K models
-        As they were given.
-    predictors : tuple of Predictor
-        The same, wrapped.
-    weights : array of shape (K,)
-        They sum to one.
-    reference : Reference
-        Rows on which classifiers are tried once.
-    """
+    """K models as given and wrapped, weights ``(K,)`` that sum to one, and rows on which classifiers are compared."""
 
     models: tuple[Any, ...]
     predictors: tuple[Predictor, ...]
@@ -63,23 +59,20 @@ class OtherModels:
 
     @classmethod
     def of(cls, models: Any, space: Space, data: Array, what: str = "models") -> "OtherModels":
-        """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded.
-
-        ``what`` they are called goes into sentences about bad ones.
-        """
+        """Wrap one model, a list or a posterior over models, with encoded ``data (n, d)``; errors name ``what``."""
         listed = as_models(models, what)
         predictors = tuple(as_predictor(model, space) for model in listed)
         return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space))
 
     def match(self, models: Any) -> "OtherModels | None":
-        """Return these with the weights that ``models`` have now, if they are the very same ones."""
+        """Return these models with the current weights of ``models`` if they are the same objects, else None."""
         listed = as_models(models, "models")
         if len(listed) != len(self.models) or any(a is not b for a, b in zip(listed, self.models, strict=True)):
             return None
         return replace(self, weights=_weights_of(models, len(listed)))
 
     def prepare(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
-        """Return the predictors, for a target that asks for a class as classifiers."""
+        """Return the predictors, as classifiers if the target is a class."""
         if target.reads_classes:
             return self.reference.as_classifiers(self.predictors, budget)
         return tuple(predictor.with_fresh_meter() for predictor in self.predictors)
@@ -91,22 +84,14 @@ def _weights_of(models: Any, n: int) -> Array:
 
 @dataclass
 class KnownModels:
-    """The other models that an explainer was asked about last, as preparing classifiers takes longer than asking.
-
-    Parameters
-    ----------
-    space : Space
-        Of the table.
-    data : array of shape (n, d)
-        Rows on which classifiers are tried.
-    """
+    """Cache of the other models that an explainer was given last; classifiers are compared on rows ``data (n, d)``."""
 
     space: Space
     data: Array
     recent: list[OtherModels] = field(default_factory=list)
 
     def wrap(self, models: Any) -> OtherModels:
-        """Wrap models, or remember that it was done before."""
+        """Wrap models, or return them from the cache."""
         for others in self.recent:
             known = others.match(models)
             if known is not None:
@@ -122,7 +107,7 @@ def posterior_under(
     budget: Budget,
     weights: Sequence[float] | None = None,
 ) -> GibbsPosterior:
-    """Return the question of an explanation under other models, or under the explainer's own if there are none."""
+    """Return the posterior of an explanation under other models, or under the explainer's own if None."""
     posterior = explainer.posterior_of(explanation, budget)
     if models is None:
         own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
@@ -138,27 +123,22 @@ def replace_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], w
     return replace(posterior, predictors=tuple(predictors), mixture=mixture, readers=())
 
 
-# --- input change ----------------------------------------------------------------------------------------------------
-
-_MAX_COMPARED = 2_000  # draws of each posterior: 32 MB of distances
-# Words of the sentence, chosen by hand; the table has the numbers.
-_FARTHER = 1.1  # times as far as the row: beyond it, the answer moves farther
-_MUCH_FARTHER = 2.0
+# --- sensitivity to the row ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """How far a posterior moves with its row, beside how far it moves from run to run.
+    """How far a posterior shifts with its row, compared with its variation between runs.
 
     Parameters
     ----------
     table : DataFrame
         One line per run: the ``row`` that was explained ("same" or "moved"), how far it ``moved``, the energy
-        ``distance`` of its posterior from the first run's, the ``shift`` of the posterior mean, all in units of each
-        feature's scale, its ``success_probability``, and the ``eta`` it came to, which is smaller than the one asked
-        for where a budget ended it.
+        ``distance`` of its posterior from that of the first run, the ``shift`` of the posterior mean, all in units of
+        each feature's scale, its ``success_probability``, and the ``eta`` it reached, which is smaller than requested
+        where the budget ended it.
     sentence : str
-        The same in words.
+        The result in words.
 
     Examples
     --------
@@ -189,19 +169,20 @@ def sensitivity(
     max_model_rows: int | None = None,
     time_budget: float | None = None,
 ) -> Sensitivity:
-    """Explain rows nearby, and see how far the answer moves when the row does.
+    """Explain nearby rows and measure how far the posterior shifts with the row.
 
     Parameters
     ----------
     row, target, seed
         As in :meth:`explain`.
     noise : number, sequence, mapping or function
-        How far the row moves, see :class:`gbce.Evaluation`; only what can move does, within the space.
+        Perturbation of the row, see :class:`gbce.Evaluation`; only features that may change move, within the space.
     n_rows, n_null : int
-        Rows nearby; further runs at the row itself, which tell what chance alone does. Each is a whole run.
+        Number of nearby rows; number of further runs at the row itself, which show the variation by chance. Each is a
+        complete run.
     max_model_rows, time_budget : optional
-        What all runs together may spend, as in :meth:`explain`; each gets the same share. Runs that the budget
-        ended stop at a smaller eta, which the table and the sentence tell.
+        Budget of all runs together, as in :meth:`explain`, in equal shares. Runs that the budget ended stop at a
+        smaller eta, as the table and the sentence report.
 
     Returns
     -------
@@ -229,32 +210,32 @@ def sensitivity(
     near = space.project(x0 + offsets(noise, space, stream(number, JUDGING), n_rows), x0)
     moved = space.distance(near, x0)
     if not (moved > 0).any():
-        raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
+        raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that may change")
     runs = _explain_each(explain, [x0] * (1 + n_null) + list(near), seeds, budget)
     kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
     first = next(runs)
     lines, ended = [], int(_ended_early(first))
-    # each is compared before the next is run, so that a budget knows of the time it takes
+    # each is compared before the next is run, so that the budget includes the time of the comparison
     for kind, length, other in zip(kinds, lengths, runs, strict=True):
         ended += _ended_early(other)
         if other is not None:
-            gaps = _compare_draws(space, first.draws, other.draws)
-            lines.append((kind, length, *gaps, float(other.distribution["success_probability"]), other.eta))
+            apart = _compare_draws(space, first.draws, other.draws)
+            lines.append((kind, length, *apart, float(other.distribution["success_probability"]), other.eta))
     table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
     if table["row"].nunique() < 2:
         raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
-    return Sensitivity(table.rename_axis("run"), _sentence(table) + _early_end_note(ended, len(seeds)))
+    return Sensitivity(table.rename_axis("run"), _describe(table) + _note_early_end(ended, len(seeds)))
 
 
 def _explain_each(
     explain: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
 ) -> Iterator[Any]:
-    """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
+    """Explain rows, each with an equal share of the remaining budget; yield None for one it does not allow."""
     for number, (row, seed) in enumerate(zip(rows, seeds, strict=True)):
         try:
             yield explain(row, seed, budget.share(1.0 / (len(rows) - number)))
         except BudgetSpentError:
-            if number == 0 or not budget.limited:  # nothing to compare with, or a limit of a model's own
+            if number == 0 or not budget.limited:  # nothing to compare with, or the model's own limit
                 raise
             yield None
 
@@ -264,17 +245,16 @@ def _ended_early(run: Explanation | None) -> bool:
     return run is None or not run.draws.info.complete
 
 
-def _early_end_note(ended: int, n: int) -> str:
-    """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
+def _note_early_end(ended: int, n: int) -> str:
+    """Return a note if the budget ended runs early: posteriors at different etas differ even at the same row."""
     return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
 
 
 def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weights: Array | None = None) -> float:
-    """Return the energy distance of two weighted sets of places.
+    """Return the energy distance of two weighted samples.
 
-    ``sqrt(2 E|A - B| - E|A - A'| - E|B - B'|)`` (Székely and Rizzo, 2013): zero for equal laws only. Pairs of a point
-    with itself are left out, so that it does not depend on the numbers of points; where chance makes it negative under
-    the root, it is zero.
+    ``sqrt(2 E|A - B| - E|A - A'| - E|B - B'|)`` (Székely and Rizzo, 2013), zero for equal distributions only. Pairs of
+    a point with itself are left out, so that it does not depend on sample sizes; a negative estimate counts as zero.
     """
     wa = np.full(len(a), 1.0 / len(a)) if a_weights is None else a_weights
     wb = np.full(len(b), 1.0 / len(b)) if b_weights is None else b_weights
@@ -288,6 +268,7 @@ def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weig
 
 
 def _compare_draws(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
+    """Return the energy distance of two posteriors and the distance of their means."""
     sets = []
     for draws in (one, other):
         some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MAX_COMPARED)).astype(int))
@@ -296,19 +277,20 @@ def _compare_draws(space: Space, one: Draws, other: Draws) -> tuple[float, float
     return energy_distance(a, b, wa, wb), a.between(a.centre(wa), b.centre(wb))
 
 
-def _sentence(table: pd.DataFrame) -> str:
+def _describe(table: pd.DataFrame) -> str:
     same, moved = table[table["row"] == "same"], table[table["row"] == "moved"]
     length, shift = float(moved["moved"].median()), float(moved["shift"].median())
     chance = float(same["shift"].max())
     text = (
-        f"a row that moves by {length:.2g} moves the posterior mean by {shift:.2g} (medians, in units of each "
-        f"feature's scale); two runs at the same row differ by {chance:.2g}"
+        f"shifting the row by {length:.2g} shifts the posterior mean by {shift:.2g} (medians, in units of each "
+        f"feature's scale; {chance:.2g} by chance alone)"
     )
     if (moved["distance"] > same["distance"].max()).mean() <= 0.5 and shift <= chance:
-        return f"{text}: no more than chance"
-    if shift > _MUCH_FARTHER * length:
-        return f"{text}: the answer moves much farther than the row"
-    return f"{text}: the answer moves {'farther than' if shift > _FARTHER * length else 'no farther than'} the row"
+        return f"No effect beyond chance: {text}"
+    if shift > _FARTHER * length:
+        much = "much " if shift > _MUCH_FARTHER * length else ""
+        return f"The posterior shifts {much}farther than the row: {text}"
+    return f"Similar rows get similar answers: {text}"
 
 
 # --- survival --------------------------------------------------------------------------------------------------------
@@ -321,17 +303,17 @@ def survival(
     max_model_rows: int | None = None,
     time_budget: float | None = None,
 ) -> pd.DataFrame:
-    """Evaluate an explanation under models that it has not seen, such as refits, and see whether the answer holds.
+    """Evaluate decisions and draws of an explanation under other models, such as refits.
 
     Parameters
     ----------
     explanation : Explanation
-        Fresh or loaded from a file.
+        Just made, or loaded from a file.
     models : estimator, callable, list of them, or ModelPosterior
-        Fitted for the same table; the weights of a posterior over models count.
+        Fitted for the same table; a posterior over models brings its weights.
     max_model_rows, time_budget : optional
-        What may be spent, as in :meth:`gbce.Explainer.explain`: rows over all models, seconds. Decisions come first;
-        then as many draws as the rest allows, picked at random, which ``se`` takes into account.
+        Budget as in :meth:`gbce.Explainer.explain`: rows over all models, seconds. Decisions come first; then as many
+        randomly selected draws as the rest allows, which ``se`` takes into account.
 
     Returns
     -------
@@ -372,9 +354,9 @@ def explainer_survival(
     max_model_rows: int | None = None,
     time_budget: float | None = None,
 ) -> pd.DataFrame:
-    """Evaluate an explanation under models that it has not seen; see :func:`gbce.metrics.survival`.
+    """Evaluate an explanation under other models; see :func:`gbce.metrics.survival`.
 
-    Asked about the same models again, an explainer does not prepare them a second time.
+    The same models are not prepared a second time.
     """
     budget = budget_of(max_model_rows, time_budget)
     explainer.own_posterior(explanation, budget)
@@ -386,14 +368,14 @@ def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Bu
     draws, decisions, target = explanation.draws, answers_among(explanation.decisions), explanation.target
     predictors = others.prepare(target, budget)
 
-    def reached(said: list[Outputs]) -> Array:
-        return np.column_stack([target.read(outputs).reached for outputs in said])
+    def reached(outputs: list[Outputs]) -> Array:
+        return np.column_stack([target.read(one).reached for one in outputs])
 
     decided = np.zeros((0, len(predictors)), dtype=bool)
     if decisions:
         x = stack_points(decisions, len(explanation.space))
         decided = reached(Panel(predictors, budget, use_predict=True).ask(x))
-    # in a random order, so that those the budget allows are like the others
+    # in random order, so that those within the budget are a sample of all
     where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
     order = (
         stream(explanation.seed, JUDGING, explanation.query.key).permutation(len(where))
@@ -403,7 +385,7 @@ def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Bu
     try:
         drawn = reached(Panel(predictors, budget).ask_some(draws.pool.x[where[order]]))
     except BudgetSpentError:
-        if not budget.limited:  # a limit of a model's own
+        if not budget.limited:  # the model's own limit
             raise
     which = order[: len(drawn)]
     labels = tuple(decision.label for decision in decisions)

@@ -1,4 +1,4 @@
-"""Plain values in a target's place: a class label of the model asks for a decision for it, a number says too little."""
+"""Targets on the class of a classifier, and class labels given in place of a target."""
 
 import difflib
 from collections.abc import Hashable
@@ -12,14 +12,14 @@ from gbce._validation import distinguish, is_number, require_finite, show
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 
-__all__ = ["SMALLEST_PROBABILITY", "Class", "as_target", "find_class"]
+__all__ = ["SMALLEST_PROBABILITY", "Class", "as_target"]
 
-# --- a wish for a classifier -----------------------------------------------------------------------------------------
-
-# Of a probability in a logarithm, so that a forest's p = 0 costs 36 and not infinity; a convention: scikit-learn's
-# log_loss cuts doubles at the same number.
+# Lower limit of a probability in a logarithm, so that the loss of a forest's p = 0 is 36 and not infinite; a
+# convention: scikit-learn's log_loss clips doubles at the same number.
 SMALLEST_PROBABILITY = np.finfo(float).eps
-_OWN_DECISION = 0.5  # asks for the model's own decision: the usual threshold between two classes
+_OWN_DECISION = 0.5  # stands for the model's own decision: the usual threshold between two classes
+
+# --- class targets ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,23 @@ class Class(Target):
     label : object
         One of the model's classes, as the model spells it.
     probability : float or pair of floats
-        When it counts as reached. At 0.5 the model's own decision counts: its ``predict`` must give ``label``,
-        so a tie that the model resolves the other way is not reached, and with three or more classes the most
-        probable one wins. Any other value asks for ``p(label | x) >= probability``. A pair ``(low, high)`` asks for
-        ``low <= p(label | x) <= high``, whatever is decided.
+        When it counts as reached. At 0.5 the model's own decision counts: its ``predict`` must return ``label``, so a
+        tie that the model resolves the other way is not reached, and with three or more classes the most probable one
+        wins. Any other value requires ``p(label | x) >= probability``. A pair ``(low, high)`` requires ``low <= p(label
+        | x) <= high``, whatever ``predict`` returns.
 
-    Notes
-    -----
-    The loss of a pair is the least Kullback-Leibler divergence of ``p`` from a probability in the range: zero inside,
-    ``low * log(low / p) + (1 - low) * log((1 - low) / (1 - p))`` below it and the same with ``high`` above it. It rises
-    with the distance on both sides, and the pair ``(1, 1)`` gives ``-log p`` again. Probabilities of zero and one are
-    taken as 2e-16 away from them, so no loss is infinite.
+    Notes ----- The loss of a pair is the least Kullback-Leibler divergence of ``p`` from a probability in the range:
+    zero inside, ``low * log(low / p) + (1 - low) * log((1 - low) / (1 - p))`` below it and the same with ``high`` above
+    it. It increases with the distance on both sides, and the pair ``(1, 1)`` gives ``-log p`` again. Probabilities of
+    zero and one are taken as 2e-16 away from them, so no loss is infinite.
 
     Examples
     --------
     >>> p = np.array([[0.5, 0.5], [0.2, 0.8]])
-    >>> said = Outputs(p, classes=("no", "yes"), decided=p.argmax(axis=1))
-    >>> Class("yes").read(said).reached
+    >>> outputs = Outputs(p, classes=("no", "yes"), decided=p.argmax(axis=1))
+    >>> Class("yes").read(outputs).reached
     array([False,  True])
-    >>> Class("yes", probability=(0.4, 0.6)).read(said).loss.round(3)
+    >>> Class("yes", probability=(0.4, 0.6)).read(outputs).loss.round(3)
     array([0.   , 0.105])
     """
 
@@ -60,11 +58,11 @@ class Class(Target):
     probability: float | tuple[float, float] = field(default=_OWN_DECISION, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.label, (np.str_, np.number, np.bool_)):  # one of a model's own array of classes
+        if isinstance(self.label, (np.str_, np.number, np.bool_)):  # taken from model.classes_
             object.__setattr__(self, "label", self.label.item())
         require_writable([self.label], "Class: the label")
         if isinstance(self.probability, (tuple, list, np.ndarray)):
-            object.__setattr__(self, "probability", _as_range(self.probability))
+            object.__setattr__(self, "probability", _require_range(self.probability))
             return
         require_finite(self, "probability")
         if not 0 < self.probability <= 1:
@@ -72,38 +70,39 @@ class Class(Target):
 
     def read(self, outputs: Outputs) -> Reading:
         """Return output, loss and reached for each row."""
-        values, decided, column = self._columns(outputs)
+        values, decided, column = self._find_column(outputs)
         p = values[:, column]
         if isinstance(self.probability, tuple):
             low, high = self.probability
             inside = np.clip(p, 0.0, 1.0)  # room for rounding
-            return Reading(p, _divergence(inside, low, high), (low <= inside) & (inside <= high))
+            return Reading(p, _compute_divergence(inside, low, high), (low <= inside) & (inside <= high))
         loss = -np.log(np.clip(p, SMALLEST_PROBABILITY, 1.0))
         reached = decided == column if self.probability == _OWN_DECISION else p >= self.probability
         return Reading(p, loss, reached)
 
     @property
     def error(self) -> None:
-        """None: the log loss is minus a log likelihood already."""
+        """None: the log loss already is a negative log likelihood."""
         return None
 
     def accepted(self) -> tuple[float, float]:
-        """Return the least and the greatest probability of the label that meet the wish.
+        """Return the lowest and the highest accepted probability of the label.
 
-        At 0.5 that is more than a decision for it takes where there are three or more classes.
+        At 0.5 and with three or more classes, this is stricter than a decision for it.
         """
         return self.probability if isinstance(self.probability, tuple) else (self.probability, np.inf)
 
-    def _columns(self, outputs: Outputs) -> tuple[Array, Array, int]:
+    def _find_column(self, outputs: Outputs) -> tuple[Array, Array, int]:
+        """Return values, decisions and the column of the label, or raise an error if there are no classes."""
         if outputs.classes is None or outputs.decided is None:
             raise TypeError(
-                f"Class({self.label!r}) wants a classifier, but {outputs.model} returns numbers without classes: "
-                "ask for gbce.Value, gbce.Range, gbce.AtLeast or gbce.AtMost"
+                f"Class({self.label!r}) needs a classifier, but {outputs.model} returns numbers without classes: "
+                "use gbce.Value, gbce.Range, gbce.AtLeast or gbce.AtMost"
             )
         return outputs.values, outputs.decided, find_class(self.label, outputs.classes, f"Class: {outputs.model}")
 
     def say(self, output: float, reached: bool) -> str:
-        """Return what a model says about a row: its decision, or the probability that was asked about.
+        """Return a model's output for a row in words: its decision, or the probability of the label.
 
         Examples
         --------
@@ -112,17 +111,17 @@ class Class(Target):
         """
         own = self.probability == _OWN_DECISION
         if reached and own:
-            return f"says {self.label!r} (probability {_digits(output)})"
-        wish = "" if own else f" (wanted: {self._wanted()})"
-        return f"gives {self.label!r} a probability of {_digits(output)}{wish}"
+            return f"says {self.label!r} (probability {_format_probability(output)})"
+        wanted = "" if own else f" (wanted: {self._describe_wanted()})"
+        return f"gives {self.label!r} a probability of {_format_probability(output)}{wanted}"
 
-    def _wanted(self) -> str:
+    def _describe_wanted(self) -> str:
         if isinstance(self.probability, tuple):
             return f"between {self.probability[0]:g} and {self.probability[1]:g}"
         return f"{self.probability:g} or more"
 
     def describe(self) -> str:
-        """Return the wish as a few words."""
+        """Return the target in a few words."""
         if isinstance(self.probability, tuple):
             low, high = self.probability
             return f"class {self.label!r} with probability between {low:g} and {high:g}"
@@ -131,7 +130,7 @@ class Class(Target):
 
 
 def find_class(label: Any, classes: tuple[Any, ...], model: str) -> int:
-    """Return the position of a label among a model's classes, or say what they are; ``model`` begins the sentence."""
+    """Return the position of a label among a model's classes, or raise an error that lists them."""
     for column, known in enumerate(classes):
         if known == label:
             return column
@@ -141,62 +140,43 @@ def find_class(label: Any, classes: tuple[Any, ...], model: str) -> int:
     raise ValueError(f"{model} never saw the label {label!r}; its classes are {list(classes)}.{hint}")
 
 
-def _digits(p: float) -> str:
-    """Return a probability in two digits, or in as many as tell it from one half, zero and one."""
+def _format_probability(p: float) -> str:
+    """Return a probability with two digits, or as many as distinguish it from one half, zero and one."""
     return next((text for n in (2, 3, 4) if float(text := f"{p:.{n}f}") not in (0.0, _OWN_DECISION, 1.0)), f"{p:.4g}")
 
 
-def _as_range(pair: Any) -> tuple[float, float]:
+def _require_range(pair: Any) -> tuple[float, float]:
+    """Return a checked pair of probabilities."""
     if len(pair) != 2 or not all(is_number(end) and 0 <= end <= 1 for end in pair):
         raise ValueError(
             f"Class: probability must be one number or a pair (low, high) of numbers from 0 to 1, not {pair!r}"
         )
     low, high = float(pair[0]), float(pair[1])
     if low > high:
-        texts = distinguish(low, high)
-        raise ValueError(f"Class: probability has low = {texts[0]} above high = {texts[1]}; swap them")
+        strings = distinguish(low, high)
+        raise ValueError(f"Class: probability has low = {strings[0]} above high = {strings[1]}; swap them")
     if low == 0 and high == 1:
         raise ValueError("Class: every probability lies between 0 and 1, so there is nothing to reach; narrow the pair")
     return low, high
 
 
-def _divergence(p: Array, low: float, high: float) -> Array:
+def _compute_divergence(p: Array, low: float, high: float) -> Array:
     """Return the least Kullback-Leibler divergence of ``p`` ``(n,)`` from a probability between low and high."""
     wanted = np.clip(p, low, high)
-    said = np.clip(p, SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
-    loss = rel_entr(wanted, said) + rel_entr(1.0 - wanted, 1.0 - said)
+    clipped = np.clip(p, SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
+    loss = rel_entr(wanted, clipped) + rel_entr(1.0 - wanted, 1.0 - clipped)
     return np.where(wanted == p, 0.0, np.maximum(loss, 0.0))
 
 
-# --- plain values in a target's place --------------------------------------------------------------------------------
+# --- labels as targets -----------------------------------------------------------------------------------------------
 
 
 def as_target(target: Any, classes: tuple[Any, ...] | None, model: str) -> Target:
-    """Return a target as it is, and a class label of the model as the wish for a decision for it.
+    """Return a target unchanged, and a class label of the model as ``Class(label)``, spelled as the model does.
 
-    Parameters
-    ----------
-    target : Target, or a label
-        What was given.
-    classes : tuple, optional
-        The labels of the first model, ``None`` if it has none.
-    model : str
-        Its name.
+    ``classes`` are the labels of the first model, if it has any. Raises ``ValueError`` for a string that is not a
+    class, ``TypeError`` for anything else; a number does not say whether more or less of it is wanted.
 
-    Returns
-    -------
-    Target
-        ``Class(label)`` for a label, spelled as the model does.
-
-    Raises
-    ------
-    TypeError
-        For what is neither. A number that is no class does not say whether more or less of it is wanted.
-    ValueError
-        For a text that is no class of the model.
-
-    Examples
-    --------
     >>> as_target("good", ("bad", "good"), "forest")
     Class(label='good', probability=0.5)
     """
@@ -207,26 +187,29 @@ def as_target(target: Any, classes: tuple[Any, ...] | None, model: str) -> Targe
         return Class(classes[find_class(label, classes, f"target: {model}")])
     if classes is not None and isinstance(label, Hashable) and not isinstance(label, type):
         for known in classes:
-            # 1.0 may be meant as a probability, where the class is 1
+            # 1.0 may be meant as a probability if the class is 1
             if known == label and isinstance(label, float) <= isinstance(known, float):
                 return Class(known)
-        if isinstance(label, bool) and str(label) in classes:  # CatBoost names the classes of yes and no so
+        if isinstance(label, bool) and str(label) in classes:  # CatBoost names Boolean classes so
             return Class(str(label))
+    if classes is not None and (is_number(label) or isinstance(label, (bool, bytes))):
+        raise TypeError(
+            f"target={show(target)} is not a class of {model}. Use one of {', '.join(map(repr, classes))}, or "
+            "gbce.Class(label, probability=0.8)."
+        )
     raise TypeError(
-        f"target must be a gbce target such as gbce.AtLeast(10), not {show(target)}" + _advice(label, classes, model)
+        f"target must be a gbce target such as gbce.AtLeast(10), not {show(target)}{_suggest(label, model)}"
     )
 
 
-def _advice(label: Any, classes: tuple[Any, ...] | None, model: str) -> str:
+def _suggest(label: Any, model: str) -> str:
     """Return what could be written instead, as the rest of a sentence."""
-    if (is_number(label) or isinstance(label, bool)) and classes is not None:
-        return f": {model} has the classes {list(classes)}, of which gbce.Class(label, probability=...) wants one"
     if is_number(label):
-        wishes = ", ".join(f"gbce.{name}({label!r})" for name in ("AtLeast", "AtMost"))
-        return f": a number does not say what is wanted of the output; write {wishes} or gbce.Value({label!r})"
+        limits = ", ".join(f"gbce.{name}({label!r})" for name in ("AtLeast", "AtMost"))
+        return f": a number does not say what is wanted of the output; write {limits} or gbce.Value({label!r})"
     if isinstance(label, (str, bytes, bool)):
         return (
-            f": {model} returns numbers without classes; gbce.classifier(model, classes=[...]) names them, and a wish "
-            "for a number is gbce.AtLeast, gbce.AtMost, gbce.Range or gbce.Value"
+            f": {model} returns numbers without classes; gbce.classifier(model, classes=[...]) names them, and targets "
+            "on a number are gbce.AtLeast, gbce.AtMost, gbce.Range and gbce.Value"
         )
     return ""

@@ -1,6 +1,7 @@
-"""Wishes for one number per row.
+"""Targets on one number per row: a value, a range, a limit, or a change of the current output.
 
-They differ only in what they call the *deviation* from the wish; loss and ``reached`` follow from it in one place.
+They differ only in the *deviation* of an output from the wanted range; loss and ``reached`` follow from it in one
+place.
 """
 
 from abc import abstractmethod
@@ -14,22 +15,23 @@ from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Change", "Numeric", "Range", "Value"]
 
-# --- wishes for one number per row -----------------------------------------------------------------------------------
-
-# Scale and tolerance left open are this share of the standard deviation of the model's outputs. A convention, which
-# results do hang on: who has an error in mind gives both as numbers.
+# Default scale and tolerance as a share of the standard deviation of the model's outputs. A convention on which results
+# depend: users with a specific error in mind give both as numbers.
 DEFAULT_SPREAD_SHARE = 0.1
-# Digits of a wish, so that what somebody typed is seen; of an output, at least and at most.
-_WISHED_DIGITS, _FEW_DIGITS, _ALL_DIGITS = 7, 4, 17
+# Digits of a limit, enough to show what the user typed; of an output, at least and at most.
+_LIMIT_DIGITS, _FEW_DIGITS, _ALL_DIGITS = 7, 4, 17
+
+# --- absolute targets ------------------------------------------------------------------------------------------------
 
 
-def _as_wished(value: float) -> str:
-    return short(value, _WISHED_DIGITS)
+def _format_limit(value: float) -> str:
+    """Return a number of the target with enough digits to show what the user typed."""
+    return short(value, _LIMIT_DIGITS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Target):
-    """What all targets on one number per row have: the scale and shape of the loss, and a tolerance."""
+    """A target on one number per row: scale and shape of the loss, and a tolerance."""
 
     loss_from_zero: ClassVar[bool] = True
 
@@ -52,7 +54,7 @@ class Numeric(Target):
 
     @property
     def error(self) -> str:
-        """The mean squared or the mean absolute error, as the loss is."""
+        """The error that scales the loss: mean squared or mean absolute."""
         return "mae" if self.loss == "absolute" else "mse"
 
     @property
@@ -62,94 +64,94 @@ class Numeric(Target):
 
     @property
     def _tolerance_share(self) -> float:
-        """The tolerance as a share of the spread, when left open."""
+        """The default tolerance as a share of the spread."""
         return 0.0
 
     @property
     def needs_spread(self) -> bool:
-        """Whether scale or tolerance was left open."""
+        """Whether scale or tolerance takes its default."""
         return self.scale is None or (self.tolerance is None and self._tolerance_share > 0)
 
     def resolve(self, spread: float | Array) -> Self:
         """Return the target with scale and tolerance filled in."""
-        sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read() refuses several outputs with a sentence
+        sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read() refuses several outputs
         if self.needs_spread and not sd > 0:
             raise ValueError(
                 f"{type(self).__name__}: the model gives the same output for every row of the data, so scale and "
-                "tolerance cannot be read off them; give both as numbers"
+                "tolerance cannot be derived from them; give both as numbers"
             )
         scale = DEFAULT_SPREAD_SHARE * sd if self.scale is None else float(self.scale)
         tolerance = self._tolerance_share * sd if self.tolerance is None else float(self.tolerance)
         return replace(self, scale=scale, tolerance=tolerance)
 
-    def _numbers(self, outputs: Outputs) -> Array:
-        """Return one number per row ``(n,)``, or say why there is none."""
+    def _require_numbers(self, outputs: Outputs) -> Array:
+        """Return one number per row ``(n,)``, or raise an error if there is none."""
         name = type(self).__name__
         if outputs.classes is not None:
             raise TypeError(
-                f"{name} wants a number, but {outputs.model} is a classifier: ask for gbce.Class(label) with a "
-                f"label out of {list(outputs.classes)}"
+                f"{name} needs a number, but {outputs.model} is a classifier: use gbce.Class(label) with one of the "
+                f"labels {list(outputs.classes)}"
             )
         if outputs.values.ndim != 1:
             raise ValueError(
-                f"{name} wants one number per row, but {outputs.model} returns {outputs.values.shape[1]} columns; "
+                f"{name} needs one number per row, but {outputs.model} returns {outputs.values.shape[1]} columns; "
                 "use gbce.Multi with a target for each of them, or gbce.Loss with a function of all"
             )
         return outputs.values
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plain(Numeric):
+class _Absolute(Numeric):
     """Targets that do not depend on the row."""
 
     because: str = field(default="", compare=False, repr=False)
 
     def deviation(self, f: Array) -> Array:
-        """How far outputs ``(n,)`` are from the wish, in the output's units; never negative."""
+        """Return the deviation of outputs ``(n,)`` from the wanted range, in their units; never negative."""
         low, high = self._wanted_range()
         return np.maximum(np.maximum(low - f, f - high), 0.0)
 
     @abstractmethod
-    def _wish(self) -> str:
-        """Return the wish alone as a few words."""
+    def _describe_range(self) -> str:
+        """Return the wanted range in a few words."""
 
     def describe(self) -> str:
-        """Return the wish as a few words, after where it comes from."""
-        return f"{self.because}: {self._wish()}" if self.because else self._wish()
+        """Return the target in a few words, after its reason."""
+        return f"{self.because}: {self._describe_range()}" if self.because else self._describe_range()
 
     def say(self, output: float, reached: bool) -> str:
-        """Return what a model predicts for a row, beside what was wanted.
+        """Return a model's prediction for a row beside the wanted range.
 
         Examples
         --------
         >>> AtMost(140).say(139.62, True)
         'predicts 139.6 (wanted: at most 140)'
         """
-        wish, (low, high) = self._wish(), self.accepted()
-        said = short(output)
-        for digits in range(_FEW_DIGITS, _ALL_DIGITS + 1):  # "at least 500", and it is 499.99
-            said = short(output, digits)
+        wanted, (low, high) = self._describe_range(), self.accepted()
+        shown = short(output)
+        for digits in range(_FEW_DIGITS, _ALL_DIGITS + 1):  # enough to tell 499.99 from "at least 500"
+            shown = short(output, digits)
             rounded = float(f"{output:.{digits}g}")
-            if said not in wish and (low <= rounded <= high) == (low <= output <= high):
+            if shown not in wanted and (low <= rounded <= high) == (low <= output <= high):
                 break
-        return f"predicts {said} (wanted: {wish})"
+        return f"predicts {shown} (wanted: {wanted})"
 
     def accepted(self) -> tuple[float, float]:
-        """Return the lowest and the highest output that meet the wish."""
+        """Return the lowest and the highest output that count as reached."""
         low, high = self._wanted_range()
         slack = 0.0 if self.tolerance is None else self.tolerance
         return low - slack, high + slack
 
     @abstractmethod
     def _wanted_range(self) -> tuple[float, float]:
-        """Return the lowest and the highest output that are wished for; infinite where there is none."""
+        """Return the lowest and the highest wanted output; infinite if there is no limit."""
 
     def read(self, outputs: Outputs) -> Reading:
         """Return output, loss and reached for each row."""
-        values = self._numbers(outputs)
+        values = self._require_numbers(outputs)
         if self.scale is None or self.tolerance is None:
             raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolve(spread) first")
-        with np.errstate(over="ignore"):  # a loss beyond any number is infinite: the point has no weight
+        with np.errstate(over="ignore"):  # a point of infinite loss has no weight
             deviation = self.deviation(values)
             scaled = deviation / self.scale
             loss = np.square(scaled) if self.loss == "squared" else scaled
@@ -157,7 +159,7 @@ class _Plain(Numeric):
 
 
 @dataclass(frozen=True)
-class Value(_Plain):
+class Value(_Absolute):
     """An output equal to ``y``: loss ``((f - y) / scale)**2``, reached when ``|f - y| <= tolerance``.
 
     Parameters
@@ -165,14 +167,14 @@ class Value(_Plain):
     y : float
         The wanted output y*.
     scale : float, optional
-        Error that costs one unit of loss. Left open, it is 10% of the SD of the model's outputs on the data;
-        ``scale=1`` is the paper's squared error, :func:`gbce.noise_scale` ties it to the model's own error.
+        Deviation with a loss of one. By default 10% of the SD of the model's outputs on the data; ``scale=1`` is the
+        paper's squared error, :func:`gbce.noise_scale` derives it from the model's own error.
     tolerance : float, optional
-        Largest error that still counts as reached; 10% of the SD of the outputs when left open.
+        Largest deviation that still counts as reached; by default 10% of the SD of the outputs.
     loss : {"squared", "absolute"}
         Shape of the loss.
     because : str
-        Words that go before the wish where it is shown, e.g. where the number comes from.
+        Words shown before the target, e.g. where the number comes from.
 
     Examples
     --------
@@ -193,17 +195,17 @@ class Value(_Plain):
     def _wanted_range(self) -> tuple[float, float]:
         return self.y, self.y
 
-    def _wish(self) -> str:
+    def _describe_range(self) -> str:
         tolerance = "" if self.tolerance is None else f" ± {short(self.tolerance)}"
-        return f"{_as_wished(self.y)}{tolerance}"
+        return f"{_format_limit(self.y)}{tolerance}"
 
 
 @dataclass(frozen=True)
-class Range(_Plain):
+class Range(_Absolute):
     """An output between ``low`` and ``high``: no loss inside, squared distance over ``scale**2`` outside.
 
-    The other options are those of :class:`Value`, but ``tolerance`` is zero when left
-    open: an output outside the range has not reached it.
+    The other options are those of :class:`Value`, but ``tolerance`` is zero by default: an output outside the range has
+    not reached it.
 
     Examples
     --------
@@ -224,12 +226,12 @@ class Range(_Plain):
     def _wanted_range(self) -> tuple[float, float]:
         return self.low, self.high
 
-    def _wish(self) -> str:
-        return f"between {_as_wished(self.low)} and {_as_wished(self.high)}"
+    def _describe_range(self) -> str:
+        return f"between {_format_limit(self.low)} and {_format_limit(self.high)}"
 
 
 @dataclass(frozen=True)
-class AtLeast(_Plain):
+class AtLeast(_Absolute):
     """An output of ``y`` or more; otherwise like :class:`Range`.
 
     Examples
@@ -247,12 +249,12 @@ class AtLeast(_Plain):
     def _wanted_range(self) -> tuple[float, float]:
         return self.y, np.inf
 
-    def _wish(self) -> str:
-        return f"at least {_as_wished(self.y)}"
+    def _describe_range(self) -> str:
+        return f"at least {_format_limit(self.y)}"
 
 
 @dataclass(frozen=True)
-class AtMost(_Plain):
+class AtMost(_Absolute):
     """An output of ``y`` or less; otherwise like :class:`Range`.
 
     Examples
@@ -270,30 +272,30 @@ class AtMost(_Plain):
     def _wanted_range(self) -> tuple[float, float]:
         return -np.inf, self.y
 
-    def _wish(self) -> str:
-        return f"at most {_as_wished(self.y)}"
+    def _describe_range(self) -> str:
+        return f"at most {_format_limit(self.y)}"
 
 
-# --- a wish relative to what the model says about the row now --------------------------------------------------------
+# --- targets relative to the row -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Change(Numeric):
-    """An output that is higher or lower than the row's is now.
+    """An output higher or lower than the row's current one.
 
-    The explanation holds the plain target it comes down to: ``Change(-0.1, relative=True)`` for a row with output 240
-    is ``AtMost(216)``. With several models the first one says what the output is now, and all are asked for the same.
+    The explanation contains the absolute target: ``Change(-0.1, relative=True)`` for a row with output 240 is
+    ``AtMost(216)``. With several models the first one gives the current output, and the target is the same for all.
 
     Parameters
     ----------
     by : float
-        The change that is wanted, or more of it: at least 5 more with ``by=5``, at least 5 less with ``by=-5``.
+        The least change wanted: at least 5 more with ``by=5``, at least 5 less with ``by=-5``.
     relative : bool
-        Whether ``by`` is a share of the size of the output now: ``by=-0.1`` is 10% less. An output of -50 that
-        changes by 0.1 goes up to -45; one of zero has no share, and is refused.
+        Whether ``by`` is relative to the absolute value of the current output: ``by=-0.1`` is 10% less. An output of
+        -50 that changes by 0.1 goes up to -45; an output of zero is refused.
     exact : bool
-        Whether the output is to change by just that, within a tolerance, as in :class:`Value`. ``by=0`` then asks
-        for the output to stay.
+        Whether the output must change by exactly that, within a tolerance, as in :class:`Value`. ``by=0`` then means
+        an unchanged output.
     scale, tolerance, loss
         As in :class:`Value`.
 
@@ -317,8 +319,8 @@ class Change(Numeric):
                 raise TypeError(f"Change: {name} must be True or False, not {getattr(self, name)!r}")
         if self.by == 0 and not self.exact:
             raise ValueError(
-                "Change: by=0 does not say which way; give a number above or below zero, or exact=True for an output "
-                "that stays as it is"
+                "Change: by=0 does not say which way; give a number above or below zero, or exact=True for an "
+                "unchanged output"
             )
         super().__post_init__()
 
@@ -327,30 +329,30 @@ class Change(Numeric):
         return DEFAULT_SPREAD_SHARE if self.exact else 0.0
 
     def bind(self, now: Outputs) -> Value | AtLeast | AtMost:
-        """Return the plain target for a row; ``now`` holds what is said of it, one number."""
-        values = self._numbers(now)
+        """Return the absolute target for a row; ``now`` holds the model's one output for it."""
+        values = self._require_numbers(now)
         if len(values) != 1:
-            raise ValueError(f"Change: one row says what the output is now, not {len(values)}")
+            raise ValueError(f"Change: the current output comes from one row, not {len(values)}")
         value = float(values[0])
         if self.relative and value == 0:
             raise ValueError(
-                f"Change: {now.model} gives 0 for the row, and a share of nothing is nothing: ask for an absolute "
+                f"Change: {now.model} gives 0 for the row, so a relative change is not defined: use an absolute "
                 "change, gbce.Change(by) without relative=True"
             )
         wanted = value + self.by * (abs(value) if self.relative else 1.0)
         kind = Value if self.exact else AtLeast if self.by > 0 else AtMost
-        because = f"{self._amount()} the row's {short(value)}"
+        because = f"{self._describe_amount()} the row's {short(value)}"
         return kind(wanted, scale=self.scale, tolerance=self.tolerance, loss=self.loss, because=because)
 
     def read(self, outputs: Outputs) -> Reading:
-        """Say that a row is needed first."""
+        """Raise an error: the row is needed first."""
         raise ValueError(f"Change: {self.describe()}, and the row's output is not known; call bind(now) first")
 
     def describe(self) -> str:
-        """Return the wish as a few words."""
-        return f"{self._amount()} the row's output"
+        """Return the target in a few words."""
+        return f"{self._describe_amount()} the row's output"
 
-    def _amount(self) -> str:
+    def _describe_amount(self) -> str:
         if self.by == 0:
             return "equal to"
         size = f"{short(abs(100 * self.by))}%" if self.relative else short(abs(self.by))

@@ -1,7 +1,8 @@
-"""Tree ensembles as boxes of cells: a column's cells are the intervals that no tree tells apart.
+"""Fitted tree ensembles (and linear models) read from inside: nearest points, modes, exact sums, proofs and safe boxes.
 
-Within a cell of every feature an ensemble says one and the same. Each leaf is a box of cells, so that what a model says
-when one feature moves, or at every point of a grid, follows from its leaves without asking it.
+A feature is cut into cells, the intervals between the thresholds of all trees, within which the model is constant.
+Every leaf is a box of cells, so that scores after a move, or at every point of a grid, follow from the leaves without
+calling the model.
 """
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable

@@ -1,10 +1,9 @@
-"""Branch and bound over boxes of cells: what the cheapest row that meets conditions costs at least.
+"""Lower bounds on the price of any row that meets score constraints, by branch and bound over boxes of cells.
 
-A box of cells is bounded by the best leaf of each tree among those that it meets and that cost less than what is known
-to do. The least price at which these leaves together could meet every condition is a bound for all rows of the box. The
-box with the lowest bound is looked at first: if its cheapest row meets the conditions, there is no cheaper one at all;
-otherwise it is cut in two between that row and the leaves that promise most. Whenever it ends, the lowest bound of the
-boxes that are left holds for every row.
+A box is bounded through the best leaf of each tree among those that intersect it and cost less than the best known row:
+the lowest price at which these leaves together could satisfy every constraint. The box with the lowest bound is
+processed first. If its cheapest row is feasible, no row is cheaper; otherwise the box is split between that row and the
+most promising leaves. Whenever the search stops, the lowest remaining bound holds for every row.
 """
 
 import heapq
@@ -17,90 +16,92 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
-from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
 from gbce.trees._question import CellPrices
 
 __all__ = [
     "MOST_WORK",
     "Axis",
+    "CandidateStatus",
     "Cutter",
     "Intervals",
     "Leaves",
     "Lowest",
     "Part",
     "Sets",
-    "Verdict",
     "find_lowest",
     "make_axes",
-    "pick_leaves",
 ]
 
-# --- leaves along one feature, in the cells that a row can get to ----------------------------------------------------
+# Leaves processed over all boxes: one to eight seconds on one core, the smaller the boxes the longer.
+MOST_WORK = 12_000_000
+_MOST_KEPT = 20_000_000  # leaves of queued boxes: 240 MB
+_MOST_TABLE = 20_000_000  # booleans in tables of cell sets: 20 MB
+_LEAST_STEP = 1e-3  # smallest price step that a split counts, as a share of the best price; hand-tuned
+_HALVINGS = 5  # bisections between an infeasible and a feasible price, per box
+_MOST_CHECKED = 200  # candidate rows that the model itself evaluates, one at a time
+_SAME_PRICE = 1e-12  # relative difference of equal prices summed in a different order
+_TINY = float(np.finfo(float).tiny)
 
-_MOST_TABLE = 20_000_000  # truth values of sets of cells: 20 MB
-_LEAST_STEP = 1e-3  # of the best price known, that a step counts as where it costs less, or nothing; by hand
+# --- leaves along one feature ----------------------------------------------------------------------------------------
 
-Part = Any  # of a feature's cells: two ends, the first and the one after the last, or an array of which are left
+Part = Any  # some cells of a feature: the first and the one after the last, or a boolean mask
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Leaves that hold cells from ``low`` up to but without ``high``, both ``(L,)``."""
+    """Leaves that hold an interval of cells of one feature: ``low`` up to but excluding ``high``, both ``(L,)``."""
 
     priced: CellPrices
     low: Array
     high: Array
 
     def whole(self) -> Part:
-        """Return all cells."""
+        """Return the part with all cells."""
         return 0, len(self.priced.cells)
 
     def cheapest(self, part: Part) -> int:
-        """Return the cheapest cell of a part, by its position in the offer."""
+        """Return the position of the cheapest cell of a part."""
         first, end = part
         return int(min(max(self.priced.own, first), end - 1))
 
     def price(self, part: Part, leaves: Array) -> Array:
-        """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
-        loop = PRICE.after(len(leaves))
-        if loop is not None:
-            return np.asarray(loop(self.low, self.high, leaves, self.priced.price, self.priced.own, *part))
+        """Return the lowest price ``(m,)`` at which leaves ``(m,)`` are entered within a part; infinite if empty."""
         first = np.maximum(self.low[leaves], part[0])
         end = np.minimum(self.high[leaves], part[1]) - 1
-        # prices rise on both sides of the row's own cell: the cheapest is the nearest
+        # prices rise on both sides of the row's own cell, so the nearest cell is the cheapest
         found = self.priced.price[np.minimum(np.maximum(self.priced.own, first), end)]
         return np.where(first <= end, found, np.inf)
 
     def holds(self, leaves: Array, cell: int) -> Array:
-        """Return which leaves ``(m,)`` have a cell."""
+        """Return which leaves ``(m,)`` hold a cell."""
         return np.asarray((self.low[leaves] <= cell) & (cell < self.high[leaves]))
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Leaves that hold sets of cells: ``member`` ``(S, k)``, and which of these is a leaf's, ``which`` ``(L,)``."""
+    """Leaves that hold sets of cells of one feature: ``member`` ``(S, k)``, and each leaf's set, ``which`` ``(L,)``."""
 
     priced: CellPrices
     member: Array
     which: Array
 
     def whole(self) -> Part:
-        """Return all cells."""
+        """Return the part with all cells."""
         return np.ones(len(self.priced.cells), dtype=bool)
 
     def cheapest(self, part: Part) -> int:
-        """Return the cheapest cell of a part, by its position in the offer."""
+        """Return the position of the cheapest cell of a part."""
         if part[self.priced.own]:
             return self.priced.own
         return int(np.argmin(np.where(part, self.priced.price, np.inf)))
 
     def price(self, part: Part, leaves: Array) -> Array:
-        """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
+        """Return the lowest price ``(m,)`` at which leaves ``(m,)`` are entered within a part; infinite if empty."""
         least = np.where(self.member & part, self.priced.price, np.inf).min(axis=1)
         return np.asarray(least[self.which[leaves]])
 
     def holds(self, leaves: Array, cell: int) -> Array:
-        """Return which leaves ``(m,)`` have a cell."""
+        """Return which leaves ``(m,)`` hold a cell."""
         return np.asarray(self.member[self.which[leaves], cell])
 
 
@@ -108,29 +109,24 @@ Axis = Intervals | Sets
 
 
 class Cutter:
-    """Finds where to cut a box, and looks at leaves over all axes at once."""
+    """Chooses where to split a box, over all axes at once."""
 
     def __init__(self, axes: list[Axis]) -> None:
         self._ordered = [a for a, axis in enumerate(axes) if isinstance(axis, Intervals)]
         self._sets = [(a, axis) for a, axis in enumerate(axes) if isinstance(axis, Sets)]
         ordered = [axis for axis in axes if isinstance(axis, Intervals)]
         n_leaves = len(next((axis.low if isinstance(axis, Intervals) else axis.which for axis in axes), []))
-        self._ends = np.zeros((n_leaves, 2 * len(ordered)), dtype=np.int32)  # first cells, then those after the last
+        self._ends = np.zeros((n_leaves, 2 * len(ordered)), dtype=np.int32)  # first cells, then one past the last
         for a, axis in enumerate(ordered):
             self._ends[:, a], self._ends[:, a + len(ordered)] = axis.low, axis.high
-        # places to cut: before each cell of an axis, and after its last one
+        # possible splits: before each cell of an axis, and after its last one
         self._starts = np.concatenate([[0], np.cumsum([len(axis.priced.cells) + 1 for axis in ordered])]).astype(int)
         self._price = np.concatenate([np.zeros(0), *(np.append(axis.priced.price, np.inf) for axis in ordered)])
-        self._newest = np.full(len(self._price), -1, dtype=np.int32)  # for the loop alone
 
     def hold(self, leaves: Array, cells: Array) -> Array:
-        """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
-        n, here, loop = len(self._ordered), cells[self._ordered], HOLD.after(len(leaves))
-        if loop is not None:
-            good = np.asarray(loop(self._ends, leaves, here))
-        else:
-            ends = self._ends[leaves]
-            good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
+        """Return which leaves ``(m,)`` hold the cells ``(a,)``, one per axis."""
+        n, here, ends = len(self._ordered), cells[self._ordered], self._ends[leaves]
+        good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
         for a, axis in self._sets:
             good &= axis.holds(leaves, int(cells[a]))
         return good
@@ -138,12 +134,11 @@ class Cutter:
     def cut(
         self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array, best: float
     ) -> tuple[int, list[Part]] | None:
-        """Return the axis, and its part in two, where most is lost on the side of the cells and most is paid beyond.
+        """Return the axis to split and its two parts; None if every leaf holds the cells.
 
-        On the side of the cheapest cells ``(a,)`` of a box the leaves ``(m,)`` beyond a cut are out of reach, with
-        their gains; on the other side every row pays the step up to the cut. The product of both is largest there.
-
-        None if every leaf holds the cells.
+        On the side of the cheapest cells ``(a,)`` of the box, the leaves ``(m,)`` beyond the split become unreachable
+        and their gain is lost; on the other side every row pays the price step up to the split. The product is
+        maximised.
         """
         least = _LEAST_STEP * best
         most, which, place = self._cut_ordered(leaves, gain, cells, least)
@@ -163,12 +158,8 @@ class Cutter:
         return None if which < 0 else (which, halves)
 
     def _cut_ordered(self, leaves: Array, gain: Array, cells: Array, least: float) -> tuple[float, int, int]:
-        """Return how good the best cut of an axis in order is, the axis, and the cell before which it lies."""
+        """Return the value of the best split of an ordered axis, that axis, and the cell before the split."""
         n, here = len(self._ordered), cells[self._ordered]
-        loop = CUT.after(len(leaves))
-        if loop is not None:
-            most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, self._newest, least)
-            return most, -1 if at < 0 else self._ordered[at], place
         ends = self._ends[leaves]
         above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
         starts = self._starts[:-1]
@@ -178,7 +169,7 @@ class Cutter:
                 continue
             places = ends[leaf, axis + far] + starts[axis]
             order = np.argsort(places, kind="stable")
-            if far == 0:  # from the far end towards the cells, on either side
+            if far == 0:  # on either side, from the far end towards the cells
                 order = order[::-1]
             places, axis = places[order], axis[order]
             sums = np.cumsum(gain[leaf[order]])
@@ -194,20 +185,15 @@ class Cutter:
 
 
 def make_axes(trees: CellTrees, reachable: list[CellPrices]) -> tuple[Array, list[Axis]] | None:
-    """Return the leaves that a row can get to, and an axis for each feature with a choice; None if they are too many.
+    """Return the reachable leaves ``(L',)``, in order, and one axis per splitting feature with a choice of cells.
 
-    Returns
-    -------
-    leaves : int array of shape (L',)
-        Positions among the leaves of the trees, in their order; axes count these.
-    axes : list of Axis
-        One for each feature that has more than one cell on offer and that some tree asks about.
+    The axes index these leaves. None if the tables of cell sets would be too large.
     """
-    asked = set(trees.used.tolist())
+    split_on = set(trees.used.tolist())
     alive = np.ones(len(trees.tree), dtype=bool)
     free: list[CellPrices] = []
     for priced in reachable:
-        if priced.feature not in asked:
+        if priced.feature not in split_on:
             continue
         if len(priced.cells) == 1:
             alive &= trees.holds(priced.feature, int(priced.cells[0]))
@@ -222,11 +208,11 @@ def make_axes(trees: CellTrees, reachable: list[CellPrices]) -> tuple[Array, lis
             member = trees.allowed[sets[j]][:, priced.cells]
             axes.append(Sets(priced, member, trees.set_of[leaves, sets[j]]))
             continue
-        known = priced.cells[:-1] if priced.gap else priced.cells
-        cells = np.arange(-1, trees.n_cells[j] + 2)  # once for every cell is less than once for every leaf
+        known = priced.cells[:-1] if priced.has_missing else priced.cells
+        cells = np.arange(-1, trees.n_cells[j] + 2)  # searching once per cell is cheaper than once per leaf
         low = np.take(np.searchsorted(known, cells, side="left"), trees.first[leaves, j] + 1)
         high = np.take(np.searchsorted(known, cells, side="right"), trees.last[leaves, j] + 1)
-        if not priced.gap:
+        if not priced.has_missing:
             axes.append(Intervals(priced, low, high))
             continue
         different, which = np.unique(
@@ -246,34 +232,25 @@ def make_axes(trees: CellTrees, reachable: list[CellPrices]) -> tuple[Array, lis
 
 
 def pick_leaves(axis: Axis, kept: Array) -> Axis:
-    """Return an axis over some of its leaves ``(m,)``, in their order."""
+    """Restrict an axis to some of its leaves ``(m,)``, in their order."""
     if isinstance(axis, Intervals):
         return Intervals(axis.priced, axis.low[kept], axis.high[kept])
     return Sets(axis.priced, axis.member, axis.which[kept])
 
 
-# --- branch and bound over boxes of cells ----------------------------------------------------------------------------
-
-# Leaves that are looked at in all boxes together: a second to eight on one core, the more the smaller the boxes are.
-MOST_WORK = 12_000_000
-_MOST_KEPT = 20_000_000  # leaves of the boxes that wait: 240 MB
-_HALVINGS = 5  # of the prices between what is known to be too little and what is known to do, for one box
-_MOST_ASKED = 200  # rows that the model is asked about, one by one
-_TINY = float(np.finfo(float).tiny)
-_SAME_PRICE = 1e-12  # relative: sums of the same prices in another order
-_NO_CHANGES = np.zeros(0, dtype=int)  # where they do not matter
+# --- branch and bound ------------------------------------------------------------------------------------------------
 
 
-class Verdict(Enum):
-    """What becomes of a row whose cells meet the conditions: it does, no row of its cells does, or nobody knows."""
+class CandidateStatus(Enum):
+    """Status of a candidate row: the model accepts it, rejects its cells, or this is unknown."""
 
-    GOOD = 1
-    BAD = 2
+    ACCEPTED = 1
+    REJECTED = 2
     UNKNOWN = 3
 
 
 class Leaves(NamedTuple):
-    """Leaves of ``T`` trees, ``q`` conditions: ``tree`` ``(L,)`` rising, ``worth`` ``(L, q)``."""
+    """Leaves of ``n_trees`` trees: ``tree`` ``(L,)`` ascending, and ``worth`` ``(L, q)``, the constraint terms."""
 
     tree: Array
     worth: Array
@@ -281,11 +258,11 @@ class Leaves(NamedTuple):
 
 
 class Lowest(NamedTuple):
-    """What was found.
+    """Result of a search for the cheapest feasible row.
 
-    ``lower`` is a price that no row that meets the conditions is below; infinite if none meets them below the price
-    that was known. ``cells`` ``(a,)`` is the cheapest row that does, by positions in the axes' offers, where one was
-    found that is cheaper than what was known, with its ``price``. ``boxes`` counts the boxes that were bounded.
+    No feasible row costs less than ``lower``, which is infinite if none costs less than the known price. ``cells``
+    ``(a,)`` is the cheapest feasible row found below the known price, as positions on the axes, and ``price`` its
+    price. ``boxes`` counts the boxes that were bounded.
     """
 
     lower: float
@@ -295,10 +272,10 @@ class Lowest(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """Parts of all axes and the cheapest cell ``(a,)`` of each.
+    """A part of each axis and its cheapest cell ``(a,)``, with the live leaves ``(m,)`` of the box.
 
-    With the leaves ``(m,)`` that matter there, the least price of each, the changes it takes, and the price that all of
-    them are below.
+    ``entry`` and ``changes`` are the lowest price and number of changes of each leaf; all entries are less than
+    ``below``.
     """
 
     parts: tuple[Part, ...]
@@ -309,8 +286,8 @@ class _Box(NamedTuple):
     below: float
 
 
-class _Search:
-    """The state of one search; see :func:`find_lowest`."""
+class _BoxSearch:
+    """State of one branch-and-bound search; see :func:`find_lowest`."""
 
     def __init__(self, leaves: Leaves, axes: list[Axis], least: Array, known: float, most_changes: int | None) -> None:
         everything = np.arange(len(leaves.tree))
@@ -319,12 +296,12 @@ class _Search:
             price = axis.price(axis.whole(), everything)
             entry += price
             count += price > 0
-        kept = np.flatnonzero(entry < known)  # of a large forest, a small part of the leaves
+        kept = np.flatnonzero(entry < known)  # in a large forest, few of the leaves
         self.leaves = Leaves(leaves.tree[kept], leaves.worth[kept], leaves.n_trees)
         self.axes = [pick_leaves(axis, kept) for axis in axes]
         self.least, self.best, self.most, self.cutter = least, known, most_changes, Cutter(self.axes)
         self.prices = np.concatenate([np.zeros(0), *(axis.priced.price for axis in axes)])
-        self.firsts = np.cumsum([0, *(len(axis.priced.price) for axis in axes)])[:-1]  # of each axis among the prices
+        self.axis_starts = np.cumsum([0, *(len(axis.priced.price) for axis in axes)])[:-1]
         self.worth = np.ascontiguousarray(self.leaves.worth.T)
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []
@@ -335,41 +312,34 @@ class _Search:
         self.add(self.prune(_Box(parts, cells, np.arange(len(kept)), entry[kept], changes, np.nan)), 0.0)
 
     def add(self, box: _Box, least: float) -> None:
-        """Bound a box, which costs at least so much, and let it wait unless nothing in it can be cheaper."""
+        """Bound a box that costs at least ``least`` and queue it, unless nothing in it can be cheaper."""
         self.boxes += 1
-        loop = BOUND.after(len(box.live))
-        if loop is None:
-            low, high = self.bound(box, least)
-        else:
-            low, high = loop(
-                box.live, box.entry, self.leaves.tree, self.worth, self.least, self.leaves.n_trees, least, self.best,
-                _HALVINGS,
-            )  # fmt: skip
+        low, high = self.bound(box, least)
         if low < np.inf:
             heapq.heappush(self.waiting, (low, self.boxes, high, box))
             self.kept += len(box.live)
 
     def bound(self, box: _Box, low: float) -> tuple[float, float]:
-        """Return a price below which no row of a box meets the conditions, and one at which some could."""
-        starts, high = self.starts(box), self.best
+        """Return a price below which no row of a box is feasible, and one at which some row might be."""
+        starts, high = self.find_tree_starts(box), self.best
         if len(starts) < self.leaves.n_trees:
             return np.inf, np.inf
         worths = [worth[box.live] for worth in self.worth]
-        if not self.suffice(worths, starts):
+        if not self.can_suffice(worths, starts):
             return np.inf, np.inf
-        if self.suffice_up_to(box, worths, starts, low):
+        if self.can_suffice_up_to(box, worths, starts, low):
             return low, low
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            if self.suffice_up_to(box, worths, starts, middle):
+            if self.can_suffice_up_to(box, worths, starts, middle):
                 high = middle
             else:
                 low = middle
-        low = float(box.entry[box.entry > low].min())  # nothing new comes in between
+        low = float(box.entry[box.entry > low].min())  # no leaf enters in between
         return low, max(high, low)
 
     def prune(self, box: _Box) -> _Box:
-        """Return a box without leaves that cost as much as what is known, or take too many changes."""
+        """Drop leaves that cost as much as the best known row or take too many changes."""
         if box.below == self.best:
             return box
         good = box.entry < self.best
@@ -378,41 +348,41 @@ class _Search:
         count = None if box.changes is None else box.changes[good]
         return _Box(box.parts, box.cells, box.live[good], box.entry[good], count, self.best)
 
-    def starts(self, box: _Box) -> Array:
-        """Return where the leaves of each tree begin in a box."""
+    def find_tree_starts(self, box: _Box) -> Array:
+        """Return where the leaves of each tree start in a box."""
         tree = self.leaves.tree[box.live]
         return np.flatnonzero(np.concatenate([[True], tree[1:] != tree[:-1]])) if len(tree) else np.zeros(0, dtype=int)
 
-    def suffice(self, worths: list[Array], starts: Array) -> bool:
-        """Whether the best leaf of each tree is enough: one condition after the other, which is the quickest way."""
+    def can_suffice(self, worths: list[Array], starts: Array) -> bool:
+        """Whether the best leaf of each tree satisfies every constraint; checked one constraint at a time for speed."""
         return all(
-            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in order, as a loop adds
+            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in the order of the trees
             for worth, least in zip(worths, self.least.tolist(), strict=True)
         )
 
-    def suffice_up_to(self, box: _Box, worths: list[Array], starts: Array, price: float) -> bool:
-        """Whether leaves of at most a price could meet every condition."""
+    def can_suffice_up_to(self, box: _Box, worths: list[Array], starts: Array, price: float) -> bool:
+        """Whether leaves of at most a price could satisfy every constraint."""
         within = box.entry <= price
-        return self.suffice([np.where(within, worth, -np.inf) for worth in worths], starts)
+        return self.can_suffice([np.where(within, worth, -np.inf) for worth in worths], starts)
 
-    def cost(self, cells: Array) -> float:
+    def compute_price(self, cells: Array) -> float:
         """Return the price of cells ``(a,)``."""
-        return float(np.add.accumulate(self.prices[self.firsts + cells])[-1]) if len(cells) else 0.0
+        return float(np.add.accumulate(self.prices[self.axis_starts + cells])[-1]) if len(cells) else 0.0
 
-    def there(self, box: _Box, price: float) -> Array:
-        """Return the leaves of a box that hold its cheapest cells, one for each tree, as positions in the box."""
+    def find_holding_leaves(self, box: _Box, price: float) -> Array:
+        """Return the leaves that hold the cheapest cells of a box, one per tree, as positions in the box."""
         some = np.flatnonzero(box.entry <= price + _SAME_PRICE * max(price, 1.0))
         return np.asarray(some[self.cutter.hold(box.live[some], box.cells)])
 
     def split(self, box: _Box, here: Array, price: float, bound: float) -> bool:
-        """Cut a box between its cheapest cells and the leaves that promise most; false if there are no others."""
-        worth = self.worth[self.lacking(box, here)]
-        return self.cut(box, *self.promise(box, worth, here, price), bound) or self.cut(
-            box, *self.others(box, worth, here), bound
+        """Split a box between its cheapest cells and the most promising leaves; false if there are no others."""
+        worth = self.worth[self.find_most_violated(box, here)]
+        return self.cut(box, *self.pick_promising(box, worth, here, price), bound) or self.cut(
+            box, *self.compare_all_leaves(box, worth, here), bound
         )
 
-    def lacking(self, box: _Box, here: Array) -> int:
-        """Return which condition is farthest from being met by leaves ``(T,)``, in units of what leaves differ by."""
+    def find_most_violated(self, box: _Box, here: Array) -> int:
+        """Return the constraint that leaves ``(T,)`` violate most, in units of the range of leaf values."""
         if len(self.least) == 1:
             return 0
         worths = [worth[box.live] for worth in self.worth]
@@ -422,27 +392,23 @@ class _Search:
         ]
         return int(np.argmax(lacks))
 
-    def promise(self, box: _Box, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
-        """Return the leaves that are the best of their trees up to a price, and how much better than those here."""
-        loop = PROMISE.after(len(box.live))
-        if loop is not None:
-            leaves, gain = loop(box.live, box.entry, self.leaves.tree, worth, here, price)
-            return leaves, gain
-        starts, own = self.starts(box), worth[box.live]
+    def pick_promising(self, box: _Box, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
+        """Return the leaves that are best in their tree up to a price and better than those here, and their gain."""
+        starts, own = self.find_tree_starts(box), worth[box.live]
         sizes = np.diff(np.append(starts, len(own)))
-        offered = np.where(box.entry <= price, own, -np.inf)
-        best = np.flatnonzero(offered == np.repeat(np.maximum.reduceat(offered, starts), sizes))
+        affordable = np.where(box.entry <= price, own, -np.inf)
+        best = np.flatnonzero(affordable == np.repeat(np.maximum.reduceat(affordable, starts), sizes))
         gain = (own - np.repeat(own[here], sizes))[best]
         return box.live[best[gain > 0]], gain[gain > 0]
 
-    def others(self, box: _Box, worth: Array, here: Array) -> tuple[Array, Array]:
-        """Return all leaves, and how much each differs from the one here, more or less."""
+    def compare_all_leaves(self, box: _Box, worth: Array, here: Array) -> tuple[Array, Array]:
+        """Return all leaves, and roughly how much each differs from the one here."""
         own = worth[box.live]
-        now = np.repeat(own[here], np.diff(np.append(self.starts(box), len(own))))
+        now = np.repeat(own[here], np.diff(np.append(self.find_tree_starts(box), len(own))))
         return box.live, np.abs(own - now) + (np.ptp(own) or 1.0)
 
     def cut(self, box: _Box, leaves: Array, gain: Array, bound: float) -> bool:
-        """Cut a box where these leaves gain most; false if all of them hold its cheapest cells."""
+        """Split a box where these leaves gain most; false if all of them hold its cheapest cells."""
         found = self.cutter.cut(box.parts, leaves, gain, box.cells, self.best)
         if found is None:
             return False
@@ -453,19 +419,13 @@ class _Search:
         return True
 
     def narrow(self, box: _Box, which: int, half: Part, old: Array) -> _Box:
-        """Return a part of a box, along an axis where its leaves ``(m,)`` had other prices."""
+        """Return part of a box along an axis on which its leaves ``(m,)`` had the prices ``old``."""
         axis, count = self.axes[which], None
         parts, cells = (*box.parts[:which], half, *box.parts[which + 1 :]), box.cells.copy()
         cells[which] = axis.cheapest(half)
         new = axis.price(half, box.live)
-        loop = NARROW.after(len(box.live))
-        if loop is not None:
-            changes, most = (_NO_CHANGES, 0) if box.changes is None or self.most is None else (box.changes, self.most)
-            live, entry, count, work = loop(box.live, box.entry, changes, old, new, self.best, most)
-            self.work += work
-            return _Box(parts, cells, live, entry, None if box.changes is None else count, self.best)
         self.work += int(np.isfinite(new).sum())
-        entry = box.entry + (new - old)  # infinite where nothing is left
+        entry = box.entry + (new - old)  # infinite for leaves outside the part
         good = entry < self.best
         if box.changes is not None and self.most is not None:
             count = box.changes + (new > 0) - (old > 0)
@@ -479,41 +439,35 @@ def find_lowest(
     axes: list[Axis],
     least: Array,
     known: float,
-    judge: Callable[[Array], Verdict],
+    judge: Callable[[Array], CandidateStatus],
     *,
     most_changes: int | None = None,
     most_work: int = MOST_WORK,
     late: Callable[[], bool] = lambda: False,
 ) -> Lowest:
-    """Find the least price at which sums of leaves can meet conditions, or a bound for it.
+    """Find the lowest price at which sums of leaves can satisfy score constraints, or a lower bound for it.
 
     Parameters
     ----------
     leaves : Leaves
-        Of all trees.
+        Leaves of all trees.
     axes : list of Axis
-        One for each feature that can move, over the same leaves.
+        One per feature that can move, over the same leaves.
     least : array of shape (q,)
-        What the sums of worths must come to, all of them.
+        Lower bounds on the sums of worths.
     known : float
-        Price below which something is sought.
+        Only rows cheaper than this are searched for.
     judge : callable
-        Takes cells ``(a,)`` whose sums meet the conditions, by positions in the offers, and says what the model itself
-        makes of them.
+        Takes feasible cells ``(a,)``, as positions on the axes, and returns their status under the model itself.
     most_changes : int, optional
-        Features that may cost something.
+        Maximum number of features with a positive price.
     most_work : int
-        Leaves that may be looked at, in all boxes together.
+        Maximum number of leaves processed over all boxes.
     late : callable
         Whether time is up.
-
-    Returns
-    -------
-    Lowest
-        With a bound that holds whenever it ended.
     """
-    search = _Search(leaves, axes, least, known, most_changes)
-    told: dict[bytes, Verdict] = {}
+    search = _BoxSearch(leaves, axes, least, known, most_changes)
+    judged: dict[bytes, CandidateStatus] = {}
     lower = np.inf
     while search.waiting:
         bound, _, price, box = heapq.heappop(search.waiting)
@@ -525,21 +479,21 @@ def find_lowest(
         search.kept -= len(box.live)
         if box.below != search.best:
             box = search.prune(box)
-            if len(search.starts(box)) < leaves.n_trees:
+            if len(search.find_tree_starts(box)) < leaves.n_trees:
                 continue
-        cells, cost = box.cells, search.cost(box.cells)
-        here = search.there(box, cost)
-        if len(here) < leaves.n_trees:  # the cheapest row takes too many changes, or costs too much by a last bit
+        cells, price_here = box.cells, search.compute_price(box.cells)
+        here = search.find_holding_leaves(box, price_here)
+        if len(here) < leaves.n_trees:  # too many changes, or too expensive by a rounding error
             lower = bound
             break
         if (search.leaves.worth[box.live[here]].sum(axis=0) >= least).all():
             key = cells.tobytes()
-            if key not in told:
-                told[key] = judge(cells) if len(told) < _MOST_ASKED else Verdict.UNKNOWN
-            if told[key] is Verdict.GOOD:
-                search.best, search.cells = cost, cells
+            if key not in judged:
+                judged[key] = judge(cells) if len(judged) < _MOST_CHECKED else CandidateStatus.UNKNOWN
+            if judged[key] is CandidateStatus.ACCEPTED:
+                search.best, search.cells = price_here, cells
                 continue
-            if told[key] is Verdict.UNKNOWN:
+            if judged[key] is CandidateStatus.UNKNOWN:
                 lower = bound
                 break
         search.split(box, here, price, bound)

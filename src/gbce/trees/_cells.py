@@ -1,4 +1,8 @@
-"""What a model makes of the sums of its trees, in the form in which it says it."""
+"""Tree ensembles whose splits are expressed in cells of the encoded features.
+
+A cell is an interval of a feature (or a category) that no tree splits further. Every leaf is a box of cells; scores,
+outputs and the nearest attainable value in each cell follow without calling the model.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,33 +17,37 @@ from gbce.trees._structure import ModelStructure
 
 __all__ = ["CellTrees", "Nodes", "nearest_values", "outputs_of", "why_unreadable"]
 
-# --- leaves as boxes of cells, and nodes that ask about cells --------------------------------------------------------
+# Links whose outputs follow from scores.
+_LINKS = ("identity", "exp", "logistic", "softmax")
+_SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
+
+# --- ensembles on cells ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees, for going down: a cell of at most the cut goes left, or one of a set.
+    """Nodes of all trees, for traversal: a cell up to the cut, or one in a set, goes left.
 
     Parameters
     ----------
     feature : int array of shape (N,)
-        That each node asks about; -1 for a leaf.
+        Feature of each split; -1 for a leaf.
     cut : int array of shape (N,)
-        Last cell that goes left, of features whose cells have an order.
+        Last cell that goes left, for ordered features.
     group : int array of shape (N,)
-        Of other features, which row of ``sets`` says what goes left; -1 for those with an order.
+        Row of ``sets`` with the cells that go left, for unordered features; -1 for ordered ones.
     missing_left : bool array of shape (N,)
         Whether the missing cell goes left.
     left, right : int arrays of shape (N,)
-        The nodes that follow.
+        Child nodes.
     value : array of shape (N, K)
-        What a leaf adds to the sum of each score.
+        Contribution of a leaf to the sum of each score.
     divisor : float
-        Of the sums.
+        The sums are divided by it.
     roots : int array of shape (T,)
-        Where each tree begins.
+        Root of each tree.
     sets : bool array of shape (S, m)
-        Which cells go left, the missing one included.
+        Cells that go left, including the missing one.
     """
 
     feature: Array
@@ -55,49 +63,48 @@ class Nodes:
 
     @cached_property
     def children(self) -> Array:
-        """The nodes that follow each node on the right and on the left ``(2N,)``, which are looked up at once."""
+        """Right and left child of each node, interleaved ``(2N,)`` for a single lookup."""
         return np.column_stack([self.right, self.left]).ravel()
 
 
 @dataclass(frozen=True, eq=False)
 class CellTrees:
-    """A tree ensemble on cells of encoded features: ``d`` features, ``L`` leaves, ``K`` scores.
+    """A tree ensemble on cells of ``d`` encoded features: ``L`` leaves, ``K`` scores.
 
     Parameters
     ----------
-    inside : Inside
-        What was read of the model.
+    inside : ModelStructure
+        Structure read from the model.
     edges : tuple of d arrays
         Largest value of every cell but the last: a value lies in the first cell whose edge is not below it.
     low, high : arrays of shape (d,)
-        Within these the cells are known; infinite where they are known everywhere.
+        Range in which the cells are known; infinite where they are known everywhere.
     first, last : int arrays of shape (L, d)
-        A leaf holds these cells and those between them; none where first is above last.
+        First and last cell that a leaf holds; none if first is above last.
     missing : bool array of shape (L, d)
         Whether a leaf holds the missing cell.
     set_features : int array of shape (s,)
-        Features whose cells have no order in some leaf; a leaf holds a set of their cells.
+        Unordered features, of which a leaf holds a set of cells.
     set_of : int array of shape (L, s)
-        Which row of ``allowed`` is a leaf's set.
+        Row of ``allowed`` that is a leaf's set.
     allowed : tuple of s bool arrays of shape (n_sets, n_cells + 1)
         Cells in each set, the missing one last.
     tree : int array of shape (L,)
-        Of each leaf, rising.
+        Tree of each leaf, ascending.
     value : array of shape (L, K)
-        What a leaf adds to each score.
+        Contribution of a leaf to each score.
     base : array of shape (K,)
-        What leaves are added to.
+        Scores before any tree.
     epsilon : float
         Relative rounding error of the model's own sums.
     nodes : Nodes
-        The same trees, for going down.
+        The same trees, for traversal.
 
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
+    >>> from gbce.trees import read_cells, read_structure
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
     >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
@@ -123,7 +130,7 @@ class CellTrees:
 
     @cached_property
     def n_cells(self) -> Array:
-        """Number of cells of each feature ``(d,)``, without the missing one, whose index this is."""
+        """Number of cells of each feature ``(d,)`` without the missing one, whose index this is."""
         return np.array([len(edges) + 1 for edges in self.edges])
 
     @property
@@ -133,18 +140,18 @@ class CellTrees:
 
     @cached_property
     def used(self) -> Array:
-        """Positions of the features that some tree asks about."""
-        asked = self.nodes.feature
-        return np.unique(asked[asked >= 0])
+        """Positions of the features on which some tree splits."""
+        feature = self.nodes.feature
+        return np.unique(feature[feature >= 0])
 
     @cached_property
     def all_hold_values(self) -> Array:
-        """Whether every leaf holds some cell of a feature other than the missing one ``(d,)``."""
+        """Whether every leaf holds some cell of a feature besides the missing one ``(d,)``."""
         return np.asarray((self.first <= self.last).all(axis=0))
 
     @cached_property
     def spans(self) -> tuple[tuple[Array, Array], ...]:
-        """The lowest and the highest number in each cell ``(n_cells,)``, for every feature."""
+        """Lowest and highest number in each cell ``(n_cells,)``, for every feature."""
         with np.errstate(over="ignore"):
             return tuple(
                 (np.concatenate([[-np.inf], np.nextafter(edges, np.inf)]), np.concatenate([edges, [np.inf]]))
@@ -152,45 +159,45 @@ class CellTrees:
             )
 
     def cells(self, x: Array) -> Array:
-        """Return the cells ``(n, d)`` of encoded rows ``(n, d)``; the number of cells where a value is missing."""
+        """Return the cells ``(n, d)`` of encoded rows ``(n, d)``; a missing value has the index ``n_cells``."""
         found = np.zeros(x.shape, dtype=int)
-        for j in self._split:
+        for j in self._split_features:
             found[:, j] = np.searchsorted(self.edges[j], x[:, j], side="left")
-        gone = np.isnan(x)
-        return np.where(gone, self.n_cells, found) if gone.any() else found
+        is_missing = np.isnan(x)
+        return np.where(is_missing, self.n_cells, found) if is_missing.any() else found
 
     @cached_property
-    def _split(self) -> list[int]:
+    def _split_features(self) -> list[int]:
         """Features with more than one cell."""
         return [j for j, edges in enumerate(self.edges) if len(edges)]
 
     def covers(self, x: Array) -> Array:
-        """Return for each encoded row ``(n, d)`` whether its cells are known ``(n,)``."""
+        """Return which encoded rows ``(n, d)`` lie where cells are known ``(n,)``."""
         with np.errstate(invalid="ignore"):
             return np.asarray(~((x < self.low) | (x > self.high)).any(axis=1))
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
         nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
-        leaf = np.tile(nodes.roots, n)  # of every row in every tree, the trees of a row beside each other
+        leaf = np.tile(nodes.roots, n)  # one node per row and tree, row by row
         row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
         flat = cells.ravel()
         some_missing = bool((cells == n_cells).any())
-        going, node = np.arange(len(leaf)), leaf  # those that are not known to be at a leaf, and where they are
+        going, node = np.arange(len(leaf)), leaf  # pairs not yet at a leaf, and their nodes
         while len(going):
-            asked = nodes.feature[node]
-            inner = (asked >= 0).nonzero()[0]
+            feature = nodes.feature[node]
+            inner = (feature >= 0).nonzero()[0]
             if len(inner) < len(going):
                 leaf[going] = node
-                going, node, asked = going[inner], node[inner], asked[inner]
-            seen = flat[row_at[going] + asked]
-            goes_left = seen <= nodes.cut[node]
+                going, node, feature = going[inner], node[inner], feature[inner]
+            cell_seen = flat[row_at[going] + feature]
+            goes_left = cell_seen <= nodes.cut[node]
             if some_missing:
-                goes_left = np.where(seen == n_cells[asked], nodes.missing_left[node], goes_left)
+                goes_left = np.where(cell_seen == n_cells[feature], nodes.missing_left[node], goes_left)
             if len(nodes.sets):
                 group = nodes.group[node]
                 listed = np.flatnonzero(group >= 0)
-                goes_left[listed] = nodes.sets[group[listed], seen[listed]]
+                goes_left[listed] = nodes.sets[group[listed], cell_seen[listed]]
             node = nodes.children[2 * node + goes_left]
         return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
 
@@ -208,85 +215,56 @@ class CellTrees:
         return np.asarray((self.first[:, j] <= cell) & (cell <= self.last[:, j]))
 
 
-# --- what a model makes of the sums of its trees, in the form in which it says it ------------------------------------
-
-_LINKS = ("identity", "exp", "logistic", "softmax")  # what makes outputs of scores
-_SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
+# --- model outputs ---------------------------------------------------------------------------------------------------
 
 
 def why_unreadable(trees: CellTrees, predictor: Predictor, target: Target) -> str:
-    """Say why sums of leaves do not tell what a target reads of a model; empty where they do."""
+    """Return why leaf sums do not determine what a target reads from a model; empty if they do."""
     if trees.inside.link not in _LINKS:
-        return f"what {predictor.name} makes of its trees' sums is not known"
+        return f"the link between the tree sums of {predictor.name} and its outputs is not known"
     if target.reads_classes and (predictor.decide_always or predictor.classes != trees.inside.classes):
-        return f"{predictor.name} decides by more than its trees' probabilities"
+        return f"{predictor.name} does not decide by the probabilities of its trees alone"
     return ""
 
 
 def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs:
-    """Return what a model makes of scores ``(n, K)``, in the form and precision in which it says it."""
+    """Return the outputs of scores ``(n, K)`` in the form and precision of the model's own."""
     values = trees.inside.link_scores(scores)
     if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
         positive = values[:, 1].astype(np.float32).astype(float)
         values = np.column_stack([1.0 - positive, positive])
-    if predictor.classes is None and values.ndim == 2 and values.shape[1] == 2:  # a function that says one of the two
+    is_pair = values.ndim == 2 and values.shape[1] == 2
+    if predictor.classes is None and is_pair:  # a function that returns one of the two
         values = values[:, 1]
     if predictor.classes is None:
         return Outputs(values, model=predictor.name)
     return Outputs(values, predictor.classes, values.argmax(axis=1), predictor.name)
 
 
-# --- what a feature can be within each of its cells ------------------------------------------------------------------
+# --- attainable values -----------------------------------------------------------------------------------------------
 
 
 def nearest_values(
     trees: CellTrees, space: Space, x0: Array, j: int, limits: tuple[Array, Array] | None = None
 ) -> Array:
-    """Return the value in each cell of a feature that is nearest to a row's, of those that the row may take.
+    """Return the attainable value nearest to the row's in each cell of feature ``j`` ``(n_cells + 1,)``.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        With the cells.
-    space : Space
-        With bounds, directions and steps.
-    x0 : array of shape (d,)
-        The row, encoded.
-    j : int
-        Which feature.
-    limits : tuple of two arrays of shape (d,), optional
-        ``space.limits(x0)``, where several features are asked about.
-
-    Returns
-    -------
-    array of shape (n_cells + 1,)
-        As encoded, with as many digits as the column has. NaN for cells that the row cannot get to. The last, the
-        missing cell, is NaN always: whether a value may be missing is said by ``space.may_become_missing`` and by the
-        row.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
-    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(read_structure(model, Space.real(1)), Space.real(1), x)
-    >>> nearest_values(trees, Space.real(1), np.array([1.2]), 0).round(3)
-    array([0.5, 1.2, 1.5, 2.5, nan])
+    Values are encoded and representable in the column's dtype; NaN for cells out of reach. The last entry, for the
+    missing cell, is always NaN: ``space.may_become_missing`` and the row decide about that one. ``limits`` is
+    ``space.limits(x0)``, passed in to avoid computing it once per feature.
     """
     edges = trees.edges[j]
     low, high = (float(end[j]) for end in (space.limits(x0) if limits is None else limits))
     now = float(x0[j])
     found = np.full(len(edges) + 2, np.nan)
-    if np.isnan(low):  # the value is missing and stays so
+    if np.isnan(low):  # missing, and it stays missing
         return found
     low, high = max(low, float(trees.low[j])), min(high, float(trees.high[j]))
     bottom, top = trees.spans[j]
     if space.features[j].discrete:
         bottom, top = np.ceil(bottom), np.floor(top)
     bottom, top = np.maximum(bottom, low), np.minimum(top, high)
-    if np.isnan(now):  # what it starts from when it becomes known
+    if np.isnan(now):  # reference value when it becomes known
         centre = space.features[j].centre
         now = float(np.clip(0.0 if centre is None else centre, low, high))
         now = float(np.round(now)) if space.features[j].discrete else now
@@ -296,13 +274,13 @@ def nearest_values(
 
 
 def _keep_digits(edges: Array, values: Array, now: float, low: float, high: float, kind: np.dtype[Any]) -> Array:
-    """Return values that a column of fewer digits can hold, in the same cells; NaN where there is none."""
+    """Return values in the same cells that a low-precision dtype can represent; NaN if there is none."""
     cell = np.arange(len(values))
     found = np.full(len(values), np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
         near = values.astype(kind)
         tried = [np.nextafter(near, kind.type(end)) for end in (-np.inf, np.inf)]
-    for one in (*tried, near):  # the last that fits is taken
+    for one in (*tried, near):  # the last that fits wins
         wide = one.astype(float)
         fits = (np.searchsorted(edges, wide, side="left") == cell) & (wide >= low) & (wide <= high)
         found = np.where(fits & ~np.isnan(wide), wide, found)

@@ -1,4 +1,7 @@
-"""A target as conditions on scores that every row that reaches it meets."""
+"""Targets as necessary conditions on scores (inequalities that every row reaching the target satisfies), and proofs.
+
+:class:`Proof` is the public result; ``say_cheapest`` and ``say_answer`` put proofs about costs into sentences.
+"""
 
 from dataclasses import dataclass
 from math import ceil
@@ -13,37 +16,43 @@ from gbce.trees._structure import ModelStructure
 
 __all__ = ["Proof", "ScoreBounds", "say_answer", "say_cheapest", "score_bounds_of", "score_of"]
 
-# --- what a proof says -----------------------------------------------------------------------------------------------
+_EXACT = 1e-6  # relative cost difference that does not matter: rounding of sums and of the last digit of values
+_FEW = {2: "No change of one column suffices.", 3: "No change of one or two columns suffices."}
+_OWN_DECISION = 0.5  # probability of a Class target at which the model's own decision counts
+# Relative slack of a wanted output, since targets compare differences of rounded numbers and links round as well.
+_ROUNDING = 1e-12
+
+# --- proofs ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What no row within the bounds can do: of the first model, in its own arithmetic.
+    """What is proved about all rows within the bounds, for the first model and in its own arithmetic.
 
-    That none reaches the target (``explanation.proof``), or that none reaches it at a lower cost than some (the
-    ``proof`` of a decision of ``Nearest(prove=True)``).
+    Either that no row reaches the target (``explanation.proof``), or that none reaches it at a lower cost than a given
+    one (the ``proof`` of a decision of ``Nearest(prove=True)``).
 
     Parameters
     ----------
     kind : {"trees", "linear"}
-        What it rests on: the leaves of all trees, or the coefficients.
+        What the proof is based on: the leaves of all trees, or the coefficients.
     sentence : str
         What is proved, and how.
     bound : float, optional
-        The output that no row gets beyond, on the side of the target: what a row can get is at most (for a target
-        above) or at least (below) this. None where no single number says it, as between two classes of many.
+        Limit of the attainable outputs on the side of the target: no row gets above it (for a target above) or below it
+        (for a target below). None where no single number applies, as between two of many classes.
     boxes : int
-        How many boxes of rows were told apart: 1 where the box of all rows was enough.
+        Number of boxes that the rows were divided into; 1 if the box of all rows was enough.
     lower : float, optional
-        What every point that reaches the target costs at least, in the units of the rule's distance; None where the
+        Lower bound on the cost of every point that reaches the target, in the units of the rule's distance; None if the
         proof is that none reaches it.
     cost : float, optional
-        What the point costs that the proof is about.
+        Cost of the point that the proof is about.
     least_changes : int
-        How many columns have to be changed at least to reach the target; 0 where that was not looked at.
+        Minimum number of changed columns needed to reach the target; 0 if this was not computed.
     optimum : float, optional
-        What the cheapest point costs that was found and that the model accepts, before its numbers were rounded to few
-        digits; None where none was found. It is the least possible where it equals ``lower``.
+        Cost of the cheapest point found that the model accepts, before its numbers were rounded to few digits; None if
+        none was found. It is optimal if it equals ``lower``.
 
     Examples
     --------
@@ -67,40 +76,29 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """The share of the cost that a cheaper point could save at most: 0 where none is cheaper."""
+        """Largest share of the cost that a cheaper point could save: 0 if none is cheaper."""
         if self.lower is None or not self.cost:
             return 0.0
         return max(0.0, 1.0 - self.lower / self.cost)
 
 
-# --- proofs about costs in words -------------------------------------------------------------------------------------
-
-_EXACT = 1e-6  # share of the cost that nobody minds: what a summation or the last digit of a value may differ by
-_FEW = {2: "No change of one column suffices.", 3: "No change of one or two columns suffices."}
+# --- sentences about costs -------------------------------------------------------------------------------------------
 
 
 def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> str:
-    """Return what a proof says about the point that it is of.
+    """Return the sentence of a proof about the cost of a point.
 
-    Parameters
-    ----------
-    proof : Proof
-        With costs.
-    origin : str
-        What it rests on.
-    distance : {"l1", "l2", "changes"}
-        What the cost is.
-    under : str
-        What else was asked of points.
+    ``origin`` is what the proof is based on, ``distance`` one of "l1", "l2" and "changes", and ``under`` a further
+    requirement on points.
 
     Examples
     --------
-    >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from the leaves", "l1")
-    'No point that reaches the target is more than 3% cheaper (proved from the leaves, in 9 boxes of cells).'
-    >>> say_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from the leaves", "l1").split(";")[1]
+    >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from all 20 trees", "l1")
+    'No point that reaches the target is more than 3% cheaper (proved from all 20 trees).'
+    >>> say_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from all 20 trees", "l1").split(";")[1]
     ' this one, with rounded numbers, costs at most 0.6% more.'
     """
-    how = f"(proved {origin}, in {proof.boxes:,} box{'es' * (proof.boxes != 1)} of cells)"
+    how = f"(proved {origin})"
     lower, cost = proof.lower or 0.0, proof.cost or 0.0
     if distance == "changes":
         needed = max(ceil(lower - _EXACT), proof.least_changes)
@@ -111,80 +109,73 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
     if proof.gap <= _EXACT:
         return " ".join([f"No cheaper point{under} reaches the target {how}.", *few])
     if proof.optimum is not None and lower >= proof.optimum * (1.0 - _EXACT):
-        more = _share(cost / proof.optimum - 1.0)
-        said = (
-            f"The cheapest point{under} that reaches the target costs {proof.optimum:.6g} {how}; this one, with rounded"
-        )
-        return " ".join([f"{said} numbers, costs at most {more} more.", *few])
+        more = _format_share(cost / proof.optimum - 1.0)
+        least = f"The cheapest point{under} that reaches the target costs {proof.optimum:.6g} {how}"
+        return " ".join([f"{least}; this one, with rounded numbers, costs at most {more} more.", *few])
     if proof.gap < 1:
         return " ".join(
-            [f"No point{under} that reaches the target is more than {_share(proof.gap)} cheaper {how}.", *few]
+            [f"No point{under} that reaches the target is more than {_format_share(proof.gap)} cheaper {how}.", *few]
         )
     return " ".join([*few, how[1:-1].capitalize() + "."]) if few else ""
 
 
 def say_answer(proof: Proof, cost: float) -> str:
-    """Return what a proof about the nearest point says about another one, by the same cost.
+    """Return what a proof about the nearest point implies for another point of a given cost.
 
     Examples
     --------
     >>> say_answer(Proof("trees", "", lower=1.5, cost=1.5), 2.0)
-    'Any point that reaches the target costs at least 1.5, and this one 2 (proved from the leaves of all trees).'
+    'Any point that reaches the target costs at least 1.5, and this one 2 (proved from all trees).'
     """
     lower = proof.lower or 0.0
     if cost <= 0 or lower <= 0:
         return ""
-    how = "(proved from the leaves of all trees)"
+    how = "(proved from all trees)"
     if lower >= cost * (1.0 - _EXACT):
         return f"No cheaper point reaches the target {how}."
-    return f"Any point that reaches the target costs at least {_down(lower)}, and this one {cost:.3g} {how}."
+    return f"Any point that reaches the target costs at least {_format_down(lower)}, and this one {cost:.3g} {how}."
 
 
-def _share(gap: float) -> str:
-    """Return a share in percent, rounded up."""
+def _format_share(gap: float) -> str:
+    """Format a share as a percentage, rounded up."""
     return f"{ceil(1000 * gap) / 10:g}%" if gap < 0.01 else f"{ceil(100 * gap)}%"
 
 
-def _down(number: float) -> str:
-    """Return a number with three digits that is not above it."""
-    said = f"{number:.3g}"
-    return said if float(said) <= number else f"{number * (1 - 5e-3):.3g}"
+def _format_down(number: float) -> str:
+    """Format a number with three digits, rounded down."""
+    text = f"{number:.3g}"
+    return text if float(text) <= number else f"{number * (1 - 5e-3):.3g}"
 
 
-# --- a target as conditions on scores that every row that reaches it meets -------------------------------------------
-
-_OWN_DECISION = 0.5  # of a Class: the model's own decision counts
-# Relative, of a wanted output: a target compares differences of rounded numbers, and links are rounded, too.
-_ROUNDING = 1e-12
+# --- bounds on scores ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreBounds:
-    """Weighted sums of scores that must be at least some number, all of them, where the target is reached.
+    """Lower bounds on weighted sums of scores that hold wherever the target is reached.
 
     Parameters
     ----------
     weights : array of shape (q, K)
-        Of the scores in each condition.
+        Score weights of each sum.
     least : array of shape (q,)
-        What each sum must come to.
+        Lower bound of each sum.
     link : str
-        What makes an output of the first score, where a condition is on one output.
-    says : tuple of q str
-        ``"above"`` or ``"below"`` where the condition is on the output itself and its bound can be told, else what is
-        true where it fails.
+        Link from the first score to the output, for bounds on an output.
+    phrases : tuple of q str
+        ``"above"`` or ``"below"`` for a bound on the output itself; otherwise what is true of rows that violate it.
     """
 
     weights: Array
     least: Array
     link: str
-    says: tuple[str, ...]
+    phrases: tuple[str, ...]
 
     def output(self, number: int, total: float) -> float | None:
-        """Return the output at which a condition's sum comes to ``total``; None where it is no output."""
-        if self.says[number] not in ("above", "below"):
+        """Return the output at which a sum equals ``total``; None if the sum is not an output."""
+        if self.phrases[number] not in ("above", "below"):
             return None
-        score = total if self.says[number] == "above" else -total
+        score = total if self.phrases[number] == "above" else -total
         if self.link in ("exp", "expm1"):
             return float(np.exp(score) if self.link == "exp" else np.expm1(score))
         if self.link == "sign":
@@ -192,23 +183,23 @@ class ScoreBounds:
         return float(expit(score)) if self.link == "logistic" else float(score)
 
 
-def score_bounds_of(inside: ModelStructure, target: Target, margin: float = 0.0) -> ScoreBounds | None:
-    """Return what every row meets that reaches the target, by a margin of its output; None where that is not known."""
-    n_scores = len(inside.parts.base)
+def score_bounds_of(structure: ModelStructure, target: Target, margin: float = 0.0) -> ScoreBounds | None:
+    """Return the bounds that hold where the target is reached by a margin; None if they are not known."""
+    n_scores = len(structure.parts.base)
     if isinstance(target, Class):
-        return None if inside.classes is None else _for_class(inside, target, n_scores, margin)
-    if inside.classes is not None or n_scores != 1:
+        return None if structure.classes is None else _bound_class(structure, target, n_scores, margin)
+    if structure.classes is not None or n_scores != 1:
         return None
     try:
         low, high = target.accepted()
     except TypeError:
         return None
-    return _between(low + margin, high - margin, inside.link, np.ones(1))
+    return _bound_output(low + margin, high - margin, structure.link, np.ones(1))
 
 
-def _between(low: float, high: float, link: str, score: Array) -> ScoreBounds | None:
-    """Return conditions for an output of one score that lies between two numbers."""
-    rows, least, says = [], [], []
+def _bound_output(low: float, high: float, link: str, score: Array) -> ScoreBounds | None:
+    """Return bounds for an output of one score between two numbers."""
+    rows, least, phrases = [], [], []
     ends = [(1.0, low, "above"), (-1.0, high, "below")]
     for sign, end, word in ends:
         if not np.isfinite(end):
@@ -218,14 +209,14 @@ def _between(low: float, high: float, link: str, score: Array) -> ScoreBounds | 
             continue
         rows.append(sign * score)
         least.append(sign * score_end)
-        says.append(word)
-    return ScoreBounds(np.array(rows), np.array(least), link, tuple(says)) if rows else None
+        phrases.append(word)
+    return ScoreBounds(np.array(rows), np.array(least), link, tuple(phrases)) if rows else None
 
 
 def score_of(output: float, link: str, sign: float) -> float | None:
-    """Return the score of an output, infinite where no score has it; None where every score is on its right side.
+    """Return the score of an output: infinite if no score attains it, None if every score is on the right side of it.
 
-    ``sign`` is 1 where outputs of at least this are wanted, -1 where outputs of at most this are.
+    ``sign`` is 1 for a lower limit of the output and -1 for an upper one.
     """
     if link == "sign":
         if sign * output <= -1:
@@ -243,8 +234,9 @@ def score_of(output: float, link: str, sign: float) -> float | None:
     return (np.inf if sign > 0 else None) if output >= 1 else float(logit(output))
 
 
-def _for_class(inside: ModelStructure, target: Class, n_scores: int, margin: float) -> ScoreBounds | None:
-    classes = list(inside.classes or ())
+def _bound_class(structure: ModelStructure, target: Class, n_scores: int, margin: float) -> ScoreBounds | None:
+    """Return bounds for a class by its probability, or by the model's own decision."""
+    classes = list(structure.classes or ())
     if target.label not in classes:
         return None
     wanted, chance = classes.index(target.label), target.probability
@@ -252,22 +244,26 @@ def _for_class(inside: ModelStructure, target: Class, n_scores: int, margin: flo
     low, high = chance if isinstance(chance, tuple) else (float(chance), np.inf)
     decides = not pair and low == _OWN_DECISION and margin == 0
     low, high = low + margin, high - margin
-    if inside.link == "logistic":
+    if structure.link == "logistic":
         sign = 1.0 if wanted == 1 else -1.0
         if high >= 1:
             high = np.inf
-        conditions = _between(low if low > 0 else -np.inf, high, "logistic", np.array([sign]))
-        return conditions
+        return _bound_output(low if low > 0 else -np.inf, high, "logistic", np.array([sign]))
     if len(classes) != n_scores:
         return None
     others = [k for k in range(n_scores) if k != wanted]
     unit = np.eye(n_scores)
-    if inside.link == "identity" and not decides:
-        return _between(low if low > 0 else -np.inf, high if high < 1 else np.inf, "identity", unit[wanted])
-    if inside.link == "softmax" and not decides and (low <= 0 or low >= 1):
+    if structure.link == "identity" and not decides:
+        return _bound_output(low if low > 0 else -np.inf, high if high < 1 else np.inf, "identity", unit[wanted])
+    if structure.link == "softmax" and not decides and (low <= 0 or low >= 1):
         return None
-    # p >= low makes p / (p + p_k) >= low for each other class: the difference of scores is at least logit(low)
+    # p >= low implies p / (p + p_k) >= low for each other class, so score differences are at least logit(low)
     least = 0.0 if decides else float(logit(low)) - _ROUNDING
     rows = np.array([unit[wanted] - unit[k] for k in others])
-    words = tuple(f"the model prefers {classes[k]!r} to {target.label!r}" if decides else "above" for k in others)
-    return ScoreBounds(rows, np.full(len(others), least), "logistic", words)
+    if not decides:
+        words = ["above"] * len(others)
+    elif len(others) == 1:
+        words = [f"the model says {classes[others[0]]!r}"]
+    else:
+        words = [f"the model prefers {classes[k]!r} to {target.label!r}" for k in others]
+    return ScoreBounds(rows, np.full(len(others), least), "logistic", tuple(words))

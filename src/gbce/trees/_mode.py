@@ -1,4 +1,7 @@
-"""The mode on the cells of a tree ensemble: found without asking the model, which confirms it in the end."""
+"""Posterior modes on the cells of a tree ensemble, found without model calls and then confirmed by the model.
+
+:func:`mode_on_cells` returns the best points, :func:`path_on_cells` the best for each number of changes.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,53 +17,52 @@ from gbce.trees._descent import CellDescent, CellObjective, objective_on_cells
 
 __all__ = ["mode_on_cells", "path_on_cells"]
 
-# Chosen by hand.
-_BEST_OF_POOL = 2_000  # points that starts are picked from, and as many that reach the target
-_STARTS = 4  # places of known points to begin at
-_SUPPORTS = 3  # the same for each number of changes, of different sets of changed features
-_LANDMARKS, _BEST_LANDMARKS = 200, 2  # cheap known rows that are looked at, and how many of these are begun at
-_SAME = 1e-6  # relative above one: by how much what the model says may differ from what its leaves say
-_SAME_SINGLE, _SINGLE = 1e-2, 1e-10  # the same in single precision, and the rounding error that tells it
+# Hand-tuned.
+_BEST_OF_POOL = 2_000  # evaluated points from which starts are picked, and as many that reach the target
+_STARTS = 4  # starts at evaluated points
+_SUPPORTS = 3  # starts per number of changes, with distinct sets of changed features
+_LANDMARKS, _BEST_LANDMARKS = 200, 2  # cheap known rows that are scored, and how many of them are starts
+_SAME = 1e-6  # relative above one: tolerated difference between the model's potential and that of its leaves
+_SAME_SINGLE, _SINGLE = 1e-2, 1e-10  # the same in single precision, and the rounding error that indicates it
 
 
 def mode_on_cells(scene: Scene, posterior: GibbsPosterior) -> list[Points] | None:
-    """Return the best points by the leaves of the one model, as it says itself; nothing to add if the list is empty.
+    """Return the best points by the leaves of the one model, evaluated by the model; empty if there is nothing to add.
 
-    None where the model cannot be read, where columns are tied together, or where it says something else than its
-    leaves: then it has to be asked.
+    None if the model cannot be read, if columns are dependent, or if the model disagrees with its leaves: then the mode
+    has to be found by calling the model.
     """
     objective = objective_on_cells(posterior, scene.mixture)
     if objective is None:
         return None
     if len(objective.reachable.moving) == 0:
         return []
-    known = _known_places(scene, objective)
+    known = _place_known_points(scene, objective)
     least = min(float(known.objective.min(initial=np.inf)), float(scene.objective(scene.row)[0]))
-    starts = [*_spread_out(known.slots, _STARTS), *_landmarks(posterior, objective)]
-    # what is better than the best known point costs less than it; starts may cost more
+    starts = [*_pick_spread(known.slots, _STARTS), *_pick_landmarks(posterior, objective)]
+    # a better point costs less than the best known objective; starts may cost more
     dearest = max((float(objective.reachable.cost(start)) for start in starts), default=0.0)
-    descent = CellDescent(objective, max(least - _floor(scene), dearest))
-    descent.go_from_row()
+    descent = CellDescent(objective, max(least - _bound_potential(scene), dearest))
+    descent.descend_from_row()
     for start in starts:
-        descent.go_from(start)
+        descent.descend_from(start)
     descent.try_pairs()
     return _confirm(scene, posterior, objective, descent.places().slots)
 
 
 def path_on_cells(scene: Scene, posterior: GibbsPosterior, most: int) -> list[Points] | None:
-    """Return the best points with each number of changes up to ``most``, and the best of those that reach the target.
-
-    None where :func:`mode_on_cells` has none.
-    """
+    """Return the best points for each number of changes up to ``most``, and the best that reach; None as above."""
     objective = objective_on_cells(posterior, scene.mixture)
     if objective is None:
         return None
     if len(objective.reachable.moving) == 0:
         return []
-    slots, claimed = _search_path(scene, posterior, objective, most)
+    slots, expects_reached = _search_path(scene, posterior, objective, most)
     points = _confirm(scene, posterior, objective, slots)
-    if points and any(claim and not point.reached[0, 0] for claim, point in zip(claimed, points, strict=True)):
-        # rounding decides about some, and the model denies them: what stands clear of it is looked for as well
+    if points and any(
+        expected and not point.reached[0, 0] for expected, point in zip(expects_reached, points, strict=True)
+    ):
+        # the model rejects places decided by rounding: also search for places clear of it
         more = _confirm(scene, posterior, objective, _search_path(scene, posterior, objective, most, surely=True)[0])
         return None if more is None else [*points, *more]
     return points
@@ -69,39 +71,39 @@ def path_on_cells(scene: Scene, posterior: GibbsPosterior, most: int) -> list[Po
 def _search_path(
     scene: Scene, posterior: GibbsPosterior, objective: CellObjective, most: int, *, surely: bool = False
 ) -> tuple[list[Array], list[bool]]:
-    """Return slots of the best places with each number of changes, and whether they are the best that reach."""
+    """Return slots of the best places for each number of changes, and whether they are the best that reach."""
     most = min(most, len(objective.reachable.moving))
     descent = CellDescent(objective, np.inf, most, surely=surely)
-    known = _pick_by_support(_known_places(scene, objective), descent.is_change, most)
-    known[most] += _landmarks(posterior, objective)
+    known = _pick_by_support(_place_known_points(scene, objective), descent.is_change, most)
+    known[most] += _pick_landmarks(posterior, objective)
     for k in range(most, 0, -1):
         descent.most_changes = k
-        descent.go_from_row()
+        descent.descend_from_row()
         for start in [*known[k], *descent.places(k + 1).slots[:1]]:
-            descent.go_from(start)
-        _keep_number(descent, k)
+            descent.descend_from(start)
+        _refine_at_count(descent, k)
     descent.most_changes = most
     fewest = next((k for k in range(1, most + 1) if descent.places(k, reached=True).slots), 1)
     for start in [objective.reachable.here, *descent.places(fewest, reached=True).slots[:1]]:
         descent.try_pairs_from(start)
-    for k in range(2, most + 1):  # where fewer are better, one more is added to these
-        _keep_number(descent, k)
+    for k in range(2, most + 1):  # where fewer changes are better, extend these by one
+        _refine_at_count(descent, k)
     kinds = [(k, reached) for reached in (True, False) for k in range(1, most + 1)]
     found = {place.tobytes(): (place, r) for k, r in kinds for place in descent.places(k, reached=r).slots[:1]}
-    return [place for place, _ in found.values()], [claim for _, claim in found.values()]
+    return [place for place, _ in found.values()], [expected for _, expected in found.values()]
 
 
-def _keep_number(descent: CellDescent, k: int) -> None:
-    """Improve the best places with ``k`` changes, and those that reach the target, by moves that keep this number."""
+def _refine_at_count(descent: CellDescent, k: int) -> None:
+    """Improve the best places with ``k`` changes, and those that reach, by moves that keep this number."""
     most, descent.fewest_changes, descent.most_changes = descent.most_changes, k, k
     for reached in (False, True):
         for start in descent.places(k, reached=reached).slots[:1]:
-            descent.go_from(start, within_target=reached)
-            descent.exchange(start, within_target=reached)
+            descent.descend_from(start, within_target=reached)
+            descent.exchange_changes(start, within_target=reached)
     descent.fewest_changes, descent.most_changes = 0, most
 
 
-# --- where to begin ---------------------------------------------------------------------------------------------
+# --- starts -----------------------------------------------------------------------------------------------------
 
 
 class _Places(NamedTuple):
@@ -112,12 +114,12 @@ class _Places(NamedTuple):
     reached: Array
 
 
-def _known_places(scene: Scene, objective: CellObjective) -> _Places:
-    """Return the cells of the best known points: what the model said holds in all of a cell."""
+def _place_known_points(scene: Scene, objective: CellObjective) -> _Places:
+    """Return the cells of the best evaluated points; their losses hold in the whole cell."""
     pool, reachable = scene.draws.known, objective.reachable
-    height = scene.objective(pool)
-    order = np.argsort(height, kind="stable")
-    order = order[np.isfinite(height[order]) & np.isfinite(pool.log_correction[order])]
+    pool_objective = scene.objective(pool)
+    order = np.argsort(pool_objective, kind="stable")
+    order = order[np.isfinite(pool_objective[order]) & np.isfinite(pool.log_correction[order])]
     order = np.unique(np.append(order[:_BEST_OF_POOL], order[pool.reached[order, 0]][:_BEST_OF_POOL]))
     order = order[objective.trees.covers(pool.x[order])]
     slots = reachable.slots_of(objective.trees.cells(pool.x[order]))
@@ -130,7 +132,7 @@ def _known_places(scene: Scene, objective: CellObjective) -> _Places:
 
 
 def _pick_by_support(places: _Places, is_change: Array, most: int) -> dict[int, list[Array]]:
-    """Return for each number of changes the best places that change different features, and the best that reaches."""
+    """Return per number of changes the best places with distinct changed features, and the best that reaches."""
     changed = is_change[places.slots]
     count = changed.sum(axis=1)
     found: dict[int, list[Array]] = {}
@@ -142,16 +144,16 @@ def _pick_by_support(places: _Places, is_change: Array, most: int) -> dict[int, 
     return found
 
 
-def _spread_out(slots: Array, n: int) -> list[Array]:
-    """Return some of the places, in order: the first ones lie near each other, so that gaps widen down the list."""
+def _pick_spread(slots: Array, n: int) -> list[Array]:
+    """Return ``n`` places at geometrically increasing ranks, since the first ones lie close together."""
     if len(slots) <= n:
         return list(slots)
     ranks = np.geomspace(1.0, len(slots), n).astype(int) - 1
     return [slots[i] for i in dict.fromkeys(ranks.tolist())]
 
 
-def _landmarks(posterior: GibbsPosterior, objective: CellObjective) -> list[Array]:
-    """Return the cells of the best known rows, such as training data, as far as the row can get there."""
+def _pick_landmarks(posterior: GibbsPosterior, objective: CellObjective) -> list[Array]:
+    """Return the cells of the best known rows, such as training data, that the row can reach."""
     rows, reachable = posterior.landmarks, objective.reachable
     if rows is None or len(rows) == 0:
         return []
@@ -166,30 +168,30 @@ def _landmarks(posterior: GibbsPosterior, objective: CellObjective) -> list[Arra
     return list(slots[np.argsort(value, kind="stable")[:_BEST_LANDMARKS]])
 
 
-def _floor(scene: Scene) -> float:
-    """Return what no potential falls below, as far as losses are known."""
+def _bound_potential(scene: Scene) -> float:
+    """Return a lower bound of the potential, as far as losses are known."""
     return 0.0 if scene.draws.pool.loss.min() >= 0 else -np.inf
 
 
-# --- what the model says ----------------------------------------------------------------------------------------
+# --- confirmation by the model ----------------------------------------------------------------------------------
 
 
 def _confirm(
     scene: Scene, posterior: GibbsPosterior, objective: CellObjective, slots: Sequence[Array]
 ) -> list[Points] | None:
-    """Ask the model about slots ``(m,)``, one after the other in the result; None if it says something else."""
+    """Evaluate slots ``(m,)`` by the model, one result each; None if it disagrees with its leaves."""
     if not slots:
         return []
     x = objective.reachable.points(np.array(slots))
     try:
-        said = posterior.evaluate(x)
+        evaluated = posterior.evaluate(x)
     except BudgetSpentError:
         return []
-    potential = scene.mixture.potential(said.loss)
-    room = _SAME_SINGLE if objective.trees.epsilon > _SINGLE else _SAME
-    promised = objective.read(objective.scores(np.array(slots)))[0]
-    if (np.abs(potential - promised) > room * np.maximum(1.0, np.abs(promised))).any():
+    potential = scene.mixture.potential(evaluated.loss)
+    tolerance = _SAME_SINGLE if objective.trees.epsilon > _SINGLE else _SAME
+    expected = objective.read(objective.scores(np.array(slots)))[0]
+    if (np.abs(potential - expected) > tolerance * np.maximum(1.0, np.abs(expected))).any():
         return None
-    unread = np.zeros((len(x), scene.draws.pool.z.shape[1]))  # nobody reads these of a decision
-    points = Points(unread, x, *said, cost=posterior.prior.cost(x), log_correction=unread[:, 0])
+    unread = np.zeros((len(x), scene.draws.pool.z.shape[1]))  # not used in decisions
+    points = Points(unread, x, *evaluated, cost=posterior.prior.cost(x), log_correction=unread[:, 0])
     return [points.take(np.array([i])) for i in range(len(x))]

@@ -1,13 +1,8 @@
-"""Loops that numba compiles where it is installed (the extra ``trees``), once they have run long enough to pay.
+"""Ensemble scores after every single-feature move from a point, updated incrementally.
 
-numba takes about a second to be imported, and some more the first time that it compiles a loop on a machine: more than
-most explanations. So numpy does the work until there was enough of it, and always where numba is not there. Both give
-the same bits, since a loop adds in the order in which numpy does.
+A leaf that holds the point in all features but one contributes exactly to the moves of that feature, so one pass over
+these leaves scores all moves at once. Leaves that cost too much to enter are dropped beforehand, which is exact.
 """
-
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -15,145 +10,20 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import ReachableCells
 
-__all__ = ["ADD_STEPS", "MOVE", "Entries", "Loop", "MoveTable", "add_steps", "enter_leaves", "move", "pick_ends"]
-
-# --- loops that numba compiles where it is installed (the extra ``trees``), once they have run long ------------------
-
-# Two seconds of numpy, by hand: tens of ns for a leaf, and as long as for some thousands of leaves for a call itself.
-_PATIENCE = 50_000_000
-_CALL = 5_000
-
-
-class Loop:
-    """A loop over leaves that is worth compiling when there is much to do.
-
-    Parameters
-    ----------
-    function : callable
-        In the part of Python that numba knows, at the top of a module.
-    patience : int
-        Leaves after which it is compiled, those that a call counts as included.
-
-    Examples
-    --------
-    >>> def add(x):
-    ...     return x + 1
-    >>> Loop(add).after(4) is None
-    True
-    """
-
-    def __init__(self, function: Callable[..., Any], patience: int = _PATIENCE) -> None:
-        self.function, self.patience, self.done = function, patience, 0
-
-    def hurry(self) -> None:
-        """Have it compiled from now on, as after much work."""
-        self.done = max(self.done, self.patience)
-
-    def after(self, leaves: int) -> Callable[..., Any] | None:
-        """Count a call, and return the compiled loop if there was enough work before and there is a compiler."""
-        if self.done < self.patience:
-            self.done += _CALL + leaves
-            return None
-        return self._compiled
-
-    @cached_property
-    def _compiled(self) -> Callable[..., Any] | None:
-        try:
-            import numba
-        except ImportError:  # not installed, or not made for this numpy
-            return None
-        if numba.config.DISABLE_JIT:  # Python itself would run the loop, slower than numpy
-            return None
-        try:
-            return numba.njit(cache=True, nogil=True)(self.function)
-        except RuntimeError:  # no folder to keep it in
-            return numba.njit(nogil=True)(self.function)
-
-
-# --- the inner loops of lines of cells, as numba compiles them -------------------------------------------------------
-
-
-def add_steps(
-    count: Array, which: Array, low: Array, high: Array, value: Array, row: Array, n_slots: int
-) -> tuple[Array, Array]:
-    """Return sums ``(N, q)`` of the leaves where one feature alone moves to each slot, and the leaves here ``(t,)``.
-
-    Parameters
-    ----------
-    count : int array of shape (n,)
-        In how many features each leaf lies outside.
-    which : int array of shape (n,)
-        Of a leaf with one feature outside, that one.
-    low, high : int arrays of shape (n, m)
-        The first slot of each feature that a leaf holds, and the one after the last.
-    value : array of shape (n, q)
-        What a leaf adds.
-    row : int array
-        Positions of the features in ``low`` and ``high``.
-    n_slots : int
-        All slots.
-    """
-    n, q = value.shape
-    m = low.shape[1]
-    inside, beside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    n_inside = n_beside = 0
-    for i in range(n):
-        if count[i] == 0:
-            inside[n_inside] = i
-            n_inside += 1
-        elif count[i] == 1:
-            beside[n_beside] = i
-            n_beside += 1
-    comes, goes = np.zeros((q, n_slots + 1)), np.zeros((q, n_slots + 1))
-    for i in inside[:n_inside]:
-        for j in range(m):
-            for k in range(q):
-                comes[k, low[i, j]] += value[i, k]
-                goes[k, high[i, j]] += value[i, k]
-    for i in beside[:n_beside]:
-        j = row[which[i]]
-        for k in range(q):
-            comes[k, low[i, j]] += value[i, k]
-            goes[k, high[i, j]] += value[i, k]
-    sums = np.empty((n_slots, q))
-    for k in range(q):
-        total = 0.0
-        for slot in range(n_slots):
-            total += comes[k, slot] - goes[k, slot]
-            sums[slot, k] = total
-    return sums, inside[:n_inside]
-
-
-def move(count: Array, which: Array, outside: Array, low: Array, high: Array, i: int, slot: int) -> None:
-    """Move feature ``i`` to a slot: which leaves ``(n,)`` lie outside then, in how many features, and in which."""
-    for leaf in range(len(count)):
-        is_out = not (low[leaf] <= slot and slot < high[leaf])
-        if is_out and not outside[leaf]:
-            count[leaf] += 1
-            which[leaf] += i
-        elif outside[leaf] and not is_out:
-            count[leaf] -= 1
-            which[leaf] -= i
-        outside[leaf] = is_out
-
-
-ADD_STEPS, MOVE = Loop(add_steps), Loop(move)
-
-
-# --- the leaves around one row, laid out for speed -------------------------------------------------------------------
+__all__ = ["Entries", "MoveTable", "enter_leaves", "pick_ends"]
 
 
 class MoveTable:
-    """A point among leaves, given by its slots; it begins at the row.
+    """Weighted ensemble scores at a point and after all of its single-feature moves; it starts at the row.
 
     Parameters
     ----------
     trees : CellTrees
         The ensemble.
-    offers : ReachableCells
+    reachable : ReachableCells
         Slots of the features that can move.
     weights : array of shape (q, K)
-        Of the scores in each sum that is kept.
+        Score weights of each sum.
     kept : int array of shape (n,)
         Leaves that count.
     """
@@ -162,10 +32,10 @@ class MoveTable:
         self._starts, self._n_slots = reachable.starts, int(reachable.starts[-1])
         self._value = np.take(trees.value, kept, axis=0) @ weights.T
         self._base = weights @ trees.base
-        self._mirrored = len(weights) == 2 and np.array_equal(weights[0], -weights[1])  # as for a range of outputs
+        self._mirrored = len(weights) == 2 and np.array_equal(weights[0], -weights[1])  # for a range of outputs
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
         listed = np.array([int(j) in of_set for j in reachable.moving], dtype=bool)
-        self._row = np.cumsum(~listed) - 1  # of an ordered feature among those
+        self._row = np.cumsum(~listed) - 1  # row of an ordered feature in low and high
         self._is_ordered = ~listed
         own = reachable.moving[self._is_ordered]
         begin = reachable.starts[:-1][self._is_ordered].astype(np.int32)
@@ -182,7 +52,7 @@ class MoveTable:
         may_miss = (
             np.isfinite(reachable.price[last_slot]) | ~reachable.paid if len(last_slot) else np.zeros(0, dtype=bool)
         )
-        self._gaps = {
+        self._missing = {
             int(i): np.ascontiguousarray(trees.missing[kept, reachable.moving[i]])
             for i in np.flatnonzero(may_miss & ~listed)
         }
@@ -192,16 +62,16 @@ class MoveTable:
         for i, slot in enumerate(self.slots.tolist()):
             self._outside[i] = ~self._holds(i, slot)
         self._count += np.add.reduce(self._outside, axis=0, dtype=self._count.dtype)
-        # positions of the features outside, added up: of a leaf with one outside, that feature
+        # sum of the indices of the violated features: for a leaf with a single one, that feature
         self._which: Array = np.arange(len(reachable.moving), dtype=np.int32) @ self._outside
 
     def _holds(self, i: int, slot: int) -> Array:
-        """Return which leaves hold a slot of a feature ``(n,)``."""
+        """Return which leaves ``(n,)`` hold a slot of feature ``i``."""
         if i in self._sets:
             member, allowed = self._sets[i]
             return np.asarray(allowed[:, slot - self._starts[i]][member])
-        if i in self._gaps and slot == self._starts[i + 1] - 1:
-            return self._gaps[i]
+        if i in self._missing and slot == self._starts[i + 1] - 1:
+            return self._missing[i]
         row = self._row[i]
         return np.asarray((self._lows[row] <= slot) & (slot < self._highs[row]))
 
@@ -210,33 +80,20 @@ class MoveTable:
         if self.slots[i] == slot:
             return
         self.slots[i] = slot
-        loop = None if i in self._sets or i in self._gaps else MOVE.after(len(self._count))
-        if loop is not None:
-            row = self._row[i]
-            loop(self._count, self._which, self._outside[i], self._lows[row], self._highs[row], i, slot)
-            return
         outside = ~self._holds(i, slot)
-        self._count += outside  # unsigned: what is added comes first
+        self._count += outside  # unsigned, so add before subtracting
         self._count -= self._outside[i]
         turned = outside.view(np.int8) - self._outside[i].view(np.int8)
-        self._which += np.int32(i) * turned  # a byte holds no position beyond 127
+        self._which += np.int32(i) * turned  # int8 cannot hold an index above 127
         self._outside[i] = outside
 
-    def go(self, slots: Array) -> None:
+    def move_to(self, slots: Array) -> None:
         """Move to slots ``(m,)``."""
         for i in (slots != self.slots).nonzero()[0].tolist():
             self.move(i, int(slots[i]))
 
-    def sums(self) -> Array:
-        """Return weighted sums of the scores ``(q,)`` here."""
-        return np.asarray(self._base + self._value[self._count == 0].sum(axis=0))
-
-    def steps(self) -> tuple[Array, Array]:
-        """Return weighted sums ``(N, q)`` where one feature alone moves to each slot, and ``(q,)`` here."""
-        loop = None if self._sets or self._gaps else ADD_STEPS.after(len(self._count))
-        if loop is not None:
-            sums, inside = loop(self._count, self._which, self._low, self._high, self._value, self._row, self._n_slots)
-            return sums + self._base, np.asarray(self._base + self._value[inside].sum(axis=0))
+    def score_moves(self) -> tuple[Array, Array]:
+        """Return the weighted sums after moving one feature to each slot ``(N, q)``, and at the point ``(q,)``."""
         near = (self._count <= 1).nonzero()[0]
         inside = self._count[near] == 0
         here, one = near[inside], near[~inside]
@@ -249,7 +106,7 @@ class MoveTable:
         place = mine * m + row
         low = np.concatenate([self._low[here].ravel(), self._low.ravel()[place]])
         high = np.concatenate([self._high[here].ravel(), self._high.ravel()[place]])
-        sums = np.empty((q, self._n_slots)).T  # one sum after the other
+        sums = np.empty((q, self._n_slots)).T  # column-major, for the cumulative sums below
         for k in range(q):
             if k == 1 and self._mirrored:
                 np.negative(sums[:, 0], out=sums[:, 1])
@@ -257,9 +114,9 @@ class MoveTable:
             weight = np.concatenate([np.repeat(self._value[here, k], m), self._value[mine, k]])
             rise = np.bincount(low, weight, self._n_slots + 1) - np.bincount(high, weight, self._n_slots + 1)
             np.cumsum(rise[:-1], out=sums[:, k])
-        for i, gap in self._gaps.items():
+        for i, is_missing in self._missing.items():
             own = np.concatenate([here, one[beside == i]])
-            sums[self._starts[i + 1] - 1] = self._value[own[gap[own]]].sum(axis=0)
+            sums[self._starts[i + 1] - 1] = self._value[own[is_missing[own]]].sum(axis=0)
         for i, (member, allowed) in self._sets.items():
             own = np.concatenate([here, one[beside == i]])
             for k in range(q):
@@ -270,29 +127,19 @@ class MoveTable:
 
 
 def pick_ends(ends: Array, leaves: Array, features: Array) -> Array:
-    """Return some rows and columns, the latter in order, of an array ``(L, d)``; quicker than indexing by both."""
+    """Select rows and (sorted) columns of an array ``(L, d)``; faster than indexing by both at once."""
     picked = np.take(ends, leaves, axis=0)
     return picked if len(features) == ends.shape[1] else np.take(picked, features, axis=1)
 
 
 class Entries:
-    """Leaves that a row can enter, by number ``(n,)``: at what price at least, and with how many changes.
-
-    Parameters
-    ----------
-    leaf : int array of shape (n,)
-        Which leaves.
-    price : array of shape (n,)
-        What entering costs at least.
-    changes : int array of shape (n,)
-        Features that must move.
-    """
+    """Leaves that a row can enter: their indices, lowest prices and numbers of changes, each ``(n,)``."""
 
     def __init__(self, leaf: Array, price: Array, changes: Array) -> None:
         self.leaf, self.price, self.changes = leaf, price, changes
 
     def within(self, price: float, changes: int) -> "Entries":
-        """Return those that cost at most so much and need no more changes."""
+        """Return the leaves of at most this price and number of changes."""
         kept = (self.price <= price) & (self.changes <= changes)
         return Entries(self.leaf[kept], self.price[kept], self.changes[kept])
 
@@ -300,24 +147,7 @@ class Entries:
 def enter_leaves(
     trees: CellTrees, reachable: ReachableCells, most: float = np.inf, most_changes: int | None = None
 ) -> Entries:
-    """Return the leaves that a row can enter at a price of at most ``most``.
-
-    Whatever costs less lies in such leaves only, so that others need not be looked at.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees._question import reachable_cells, price_units
-    >>> from gbce.trees import read_cells
-    >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(read_structure(model, space), space, x)
-    >>> offers = reachable_cells(trees, space, x[0], price_units(space, x[0]))
-    >>> enter_leaves(trees, offers, most=2.0).price.round(3)
-    array([0. , 0.5, 1.5])
-    """
+    """Return the leaves that a row can enter at a price of at most ``most``; cheaper points lie in no others."""
     leaf = np.arange(len(trees.value))
     staying = np.setdiff1d(trees.used, reachable.moving)
     for j in staying.tolist():
@@ -327,20 +157,20 @@ def enter_leaves(
     of_set = {int(j): s for s, j in enumerate(trees.set_features)}
     for i in np.flatnonzero(reachable.paid).tolist():
         j, own = int(reachable.moving[i]), slice(reachable.starts[i], reachable.starts[i + 1])
-        here, offered = int(reachable.here[i] - reachable.starts[i]), reachable.price[own]
+        here, prices = int(reachable.here[i] - reachable.starts[i]), reachable.price[own]
         if j in of_set:
             allowed = trees.allowed[of_set[j]]
             member = trees.set_of[leaf, of_set[j]]
-            least = np.where(allowed, offered, np.inf).min(axis=1)[member]
+            least = np.where(allowed, prices, np.inf).min(axis=1)[member]
             moves = ~allowed[:, here][member]
         else:
             first, last = trees.first[leaf, j], trees.last[leaf, j]
-            if here == len(offered) - 1:  # of a row without a value every other is a change
-                gap = trees.missing[leaf, j]
-                least, moves = np.where(gap, 0.0, offered[:-1].min(initial=np.inf)), ~gap
+            if here == len(prices) - 1:  # from a missing value, every value is a change
+                is_missing = trees.missing[leaf, j]
+                least, moves = np.where(is_missing, 0.0, prices[:-1].min(initial=np.inf)), ~is_missing
             else:
-                # what lies between the row and a cell costs no more than it, but for cells that hold no value
-                bound = offered[:-1].copy()
+                # prices are monotone away from the row, except for cells without an attainable value
+                bound = prices[:-1].copy()
                 bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
                 bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
                 bound[here] = 0.0
@@ -349,8 +179,8 @@ def enter_leaves(
                 else:
                     nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
                     least = np.where(first <= last, bound[nearest], np.inf)
-                if offered[-1] < np.inf:
-                    least = np.where(trees.missing[leaf, j], np.minimum(least, offered[-1]), least)
+                if prices[-1] < np.inf:
+                    least = np.where(trees.missing[leaf, j], np.minimum(least, prices[-1]), least)
                 moves = (first > here) | (last < here)
         price += least
         changes += moves

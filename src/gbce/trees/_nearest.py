@@ -1,11 +1,9 @@
-"""The cheapest points that reach a target under a tree ensemble, found on its cells: no model is asked.
+"""Cheapest points that reach a target under a tree ensemble, found by local search on its cells without model calls.
 
-Around any point the leaves say what every single move of a feature would come to. Moves are made by what they gain for
-their price, at several exchange rates of the two; changes that are not needed are given back; training rows and other
-points that reach are starts as well; then one change is drawn back while another makes up for it; in the end pairs
-of changes are looked at that leaves do not rule out and, where changing at all costs a good part of the price, what
-comes of going without one of the changes. Leaves that cost more to enter than the best point are left out on the way,
-which is exact and makes large forests small. What still is large gets fewer ways.
+From the row, moves are chosen by progress per price at several exponents, and unneeded changes are then shrunk or
+undone; known points that reach the target are further starts. The best point is improved by exchanging changes, by
+searching all pairs of changes that leaves do not exclude and, where changing at all is a large part of the price, by
+undoing single changes. Leaves that cost more to enter than the best point are dropped on the way, which is exact.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._nearest import NearestPoints
+from gbce.search import NearestPoints
 from gbce.trees._cells import CellTrees
 from gbce.trees._move_table import Entries, MoveTable, enter_leaves
 from gbce.trees._pairs import find_pairs
@@ -22,30 +20,30 @@ from gbce.trees._question import ReachableCells, ScoreConstraints
 
 __all__ = ["find_nearest_cells"]
 
-_Try = TypeVar("_Try")
+_Attempt = TypeVar("_Attempt")
 
-# Chosen by hand, on breast cancer, diabetes and California housing: they trade time for cost.
-_POWERS = (1.5, 2.5, 1.0)  # of the share of what is missing that a move gains, which is then divided by its price
-_POWERS_FEW = (1.0, 2.5, 6.0)  # where the number of changes is limited, which favours moves that gain much
-_STARTS = 3  # cheap points that reach, which are gone towards
-_TOWARDS = 1.5  # the power for that, and for coming to fewer changes
-_ROOM = 1.3  # times the price of the best: so far is gone on the way to another point
-_WORTH_LAYING = 0.5  # of the leaves that are laid out: with more left, doing it again takes longer than it saves
-_MOST_MOVES = 100  # of one way
-_MOST_DRAWN = 6  # slots to which one change is drawn back while another makes up for it
+# Hand-tuned on breast cancer, diabetes and California housing: they trade time for cost.
+_POWERS = (1.5, 2.5, 1.0)  # exponents of a move's progress, which is divided by its price
+_POWERS_FEW = (1.0, 2.5, 6.0)  # with a limited number of changes: larger exponents favour large moves
+_STARTS = 3  # cheap known points that reach the target and are moved towards
+_REPAIR_POWER = 1.5  # exponent when moving towards a known point and when repairing an undone change
+_PRICE_SLACK = 1.3  # a path may cost this many times the best price
+_REBUILD_BELOW = 0.5  # share of leaves left below which rebuilding the move table saves time
+_MOST_MOVES = 100  # moves of one path
+_MOST_SHRUNK = 6  # slots to which one change is shrunk while another compensates
 _EXCHANGE_ROUNDS = 10
-_REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
-_PAIR = 2  # changes, all of which are looked at
-_FOR_CHANGING = 0.25  # of the best price: with more for changing at all, however little, other changes are tried
-_CHECKED = 48  # moves that are checked against rules between features, the best of them
-_ALIKE = 1.02  # times the least price for a number of changes: points that stand by where the model denies that one
-_LEAST_SAVING = 1e-9  # of a price: less is rounding
-_NOISE = 0.1  # of the rounding error of sums: what is gained less is none
-# Leaves and slots, times the square of the number of features, that tries of one kind look at before no more are made:
-# a hundredth of a second for two features. With more, ways are longer and more can be exchanged: on a forest of 380,000
-# leaves and eight features a quarter of this makes one answer in eight 6% dearer, this none.
+_MOST_UNDONE = 3  # changes undone, one at a time, to get by with fewer
+_PAIR = 2  # changes for which all pairs are searched
+_FIXED_SHARE = 0.25  # if the cheapest moves make up this share of the best price, undoing changes is tried
+_CHECKED = 48  # best moves that are checked against the constraints
+_ALIKE = 1.02  # relative price of alternatives that are kept in case the model rejects the cheapest point
+_LEAST_SAVING = 1e-9  # relative: a smaller saving is rounding
+_NOISE = 0.1  # share of the rounding error of sums below which a gain does not count
+# Leaves and slots, times the square of the number of features, that attempts of one kind may process: 0.01 s for two
+# features. More features make paths longer and allow more exchanges: on a forest of 380,000 leaves and eight features
+# a quarter of this limit makes one answer in eight 6% more expensive, this limit none.
 _MOST_WORK = 250_000
-_TINY = 1e-12  # of what is missing, and of a price of nothing
+_TINY = 1e-12  # relative to the shortfall, and in place of a zero price
 
 
 def find_nearest_cells(
@@ -64,48 +62,33 @@ def find_nearest_cells(
     ----------
     trees : CellTrees
         The ensemble.
-    offers : ReachableCells
-        What its cells offer around the row, and at what price.
-    wish : ScoreConstraints
-        What is wanted of its scores.
+    reachable : ReachableCells
+        Slots of the features that can move, with their prices.
+    constraints : ScoreConstraints
+        Constraints on the scores.
     starts : array of shape (s, d), optional
-        Encoded points that may reach, such as training rows. Of those that do, the cheap ones are begun at.
+        Encoded points that may reach the target, such as training rows; the cheap ones that do serve as starts.
     power : {1, 2}
-        Root of the sum of prices that is the cost.
+        The cost is the sum of prices to the power ``1 / power``.
     most_changes : int, optional
-        Largest number of changed features.
+        Maximum number of changed features.
     path : int
-        Up to this number of changes, each has a point of its own if it is dearer with fewer.
+        Up to this number of changes, also return the best point for each number that costs more with fewer changes.
 
     Returns
     -------
     NearestPoints
-        Points that reach by these sums, which differ from the model's own in rounding: the cheapest first. Empty where
-        none was found, which does not mean that there is none.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.search import reachable_cells, price_units
-    >>> from gbce.trees import read_cells
-    >>> space, x = Space.real(2), np.random.default_rng(0).normal(size=(80, 2))
-    >>> model = RandomForestRegressor(10, random_state=0).fit(x, x[:, 0] + 3 * x[:, 1])
-    >>> trees = read_cells(read_structure(model, space), space, x)
-    >>> offers = reachable_cells(trees, space, np.zeros(2), price_units(space, np.zeros(2)))
-    >>> found = find_nearest_cells(trees, offers, ScoreConstraints(np.ones((1, 1)), np.array([2.0])))
-    >>> bool(model.predict(found.x[:1])[0] >= 2 - 1e-9), found.changes[:1].tolist()
-    (True, [1])
+        Points that reach the target by these sums, which differ from the model's own in rounding, the cheapest first.
+        Empty if none was found, which does not prove that there is none.
     """
-    search = _Search(trees, reachable, constraints)
+    search = _NearestCellSearch(trees, reachable, constraints)
     if len(reachable.moving):
-        search.run(_place(trees, reachable, starts), most_changes, path)
-    return search.sites(power)
+        search.run(_slots_of_starts(trees, reachable, starts), most_changes, path)
+    return search.collect_points(power)
 
 
-def _place(trees: CellTrees, reachable: ReachableCells, starts: Array | None) -> Array:
-    """Return the slots ``(n, m)`` of points that can be had, the cheapest first."""
+def _slots_of_starts(trees: CellTrees, reachable: ReachableCells, starts: Array | None) -> Array:
+    """Return the slots ``(n, m)`` of attainable starts, the cheapest first."""
     if starts is None or len(starts) == 0:
         return np.zeros((0, len(reachable.moving)), dtype=int)
     slots = reachable.slots_of(trees.cells(starts))
@@ -116,143 +99,143 @@ def _place(trees: CellTrees, reachable: ReachableCells, starts: Array | None) ->
     return slots[np.argsort(cost, kind="stable")]
 
 
-class _Search:
-    """One search, with what it found: the cheapest point for every number of changes, and some beside it."""
+class _NearestCellSearch:
+    """One local search, with the cheapest point found for each number of changes and its close competitors."""
 
     def __init__(self, trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints) -> None:
         self.trees, self.reachable, self.constraints = trees, reachable, constraints
-        self.ruled = bool(reachable.space.constraints) or not reachable.all_paid
+        self.constrained = bool(reachable.space.constraints) or not reachable.all_paid
         self.noise = _NOISE * constraints.rounding(trees)
-        self.had = np.isfinite(reachable.price)  # slots to which a feature can move
-        self.most = len(reachable.moving)  # changes that are allowed
-        self.limit = np.inf  # price up to which the lines are complete
-        self.n_laid = 0
-        self.work = 0  # leaves and slots that were looked at
-        self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
+        self.attainable = np.isfinite(reachable.price)  # per slot
+        self.most = len(reachable.moving)  # maximum number of changes
+        self.limit = np.inf  # price up to which the move table is complete
+        self.n_leaves = 0
+        self.work = 0  # leaves and slots processed
+        self.scanned: dict[bytes, tuple[Array, float]] = {}  # shortfalls by slots
         self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
-        self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
-        self.keeps: dict[bytes, bool] = {}  # whether slots keep the rules
+        self.alternatives: dict[bytes, tuple[float, Array]] = {}  # by the set of changed features
+        self.admissible: dict[bytes, bool] = {}  # by slots
 
     def run(self, starts: Array, most_changes: int | None, path: int) -> None:
-        """Search with as many changes as are allowed, then with fewer."""
+        """Search with the maximum number of changes, then with fewer."""
         m = len(self.reachable.moving)
         self.most = m if most_changes is None else min(most_changes, m)
-        starts = self._keep_reaching(starts)
+        starts = self._filter_reaching(starts)
         for start in starts:
-            self._note(start)
-        first = _ROOM * self._best()
+            self._record(start)
+        first = _PRICE_SLACK * self._lowest_price()
         entries = enter_leaves(self.trees, self.reachable, first, self.most)
-        self._lay(entries, first)
-        if self.ruled:  # a way from the row may be closed where moves have to be made together
-            self._give_back(starts[:_STARTS])
-        for power in self._worth_doing(_POWERS if self.most == m else (*_POWERS, *_POWERS_FEW[1:])):
-            self._go_from_row(power)
-            if _ROOM * self._best() < self.limit:
-                self._lay(entries, _ROOM * self._best())
-        for start in self._worth_doing(starts[:_STARTS]):
-            self._go_from_row(_TOWARDS, start)
-        if self._best() < np.inf:
-            self._lay(entries, self._best())
-            self._exchange()
-            self._pair_up(entries)
-            self._make_up()
+        self._rebuild_table(entries, first)
+        if self.constrained:  # a path from the row may be blocked if moves are only admissible together
+            self._shrink_starts(starts[:_STARTS])
+        for power in self._limit_work(_POWERS if self.most == m else (*_POWERS, *_POWERS_FEW[1:])):
+            self._move_from_row(power)
+            if _PRICE_SLACK * self._lowest_price() < self.limit:
+                self._rebuild_table(entries, _PRICE_SLACK * self._lowest_price())
+        for start in self._limit_work(starts[:_STARTS]):
+            self._move_from_row(_REPAIR_POWER, start)
+        if self._lowest_price() < np.inf:
+            self._rebuild_table(entries, self._lowest_price())
+            self._exchange_changes()
+            self._search_pairs(entries)
+            self._drop_and_repair()
         fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
         if min(fewest - 1, path) > 0:
             few = enter_leaves(self.trees, self.reachable, most_changes=min(fewest - 1, path))
-            for k in self._worth_doing(range(min(fewest - 1, path), 0, -1)):
+            for k in self._limit_work(range(min(fewest - 1, path), 0, -1)):
                 self._search_fewer(k, few)
 
-    def _worth_doing(self, tries: Iterable[_Try]) -> Iterator[_Try]:
-        """Yield tries of one kind until they have looked at too much; the first is always made."""
+    def _limit_work(self, attempts: Iterable[_Attempt]) -> Iterator[_Attempt]:
+        """Yield attempts of one kind until their work exceeds the limit; the first is always made."""
         before = self.work
-        for one in tries:
+        for one in attempts:
             yield one
             if self.work - before > _MOST_WORK * len(self.reachable.moving) ** 2:
                 return
 
     def _search_fewer(self, k: int, entries: Entries) -> None:
-        """Search with at most ``k`` changes: from the row, and from the best point with more."""
+        """Search with at most ``k`` changes: from the row, and from the best point with one more."""
         self.most = k
-        self.seen = {}
-        self._lay(entries, _ROOM * self._best())
-        if k == 1 and not self.ruled:  # one look at the row shows all of them
-            self.lines.go(self.reachable.here)
-            self._look()
+        self.scanned = {}
+        self._rebuild_table(entries, _PRICE_SLACK * self._lowest_price())
+        if k == 1 and not self.constrained:  # one scan at the row covers them all
+            self.table.move_to(self.reachable.here)
+            self._scan_moves()
             return
-        for power in self._worth_doing(_POWERS_FEW):
-            self._go_from_row(power)
+        for power in self._limit_work(_POWERS_FEW):
+            self._move_from_row(power)
         more = min((n for n in self.least if n > k), default=None)
         if more == k + 1:
-            self._take_away(self.least[more][1], _REMOVED)
-        if self._best() < np.inf:
-            self._exchange()
+            self._undo_single_changes(self.least[more][1], _MOST_UNDONE)
+        if self._lowest_price() < np.inf:
+            self._exchange_changes()
 
-    # --- what is known ------------------------------------------------------------------------------------------
+    # --- recorded points ----------------------------------------------------------------------------------------
 
-    def _best(self) -> float:
-        """Return the least price with the changes that are allowed."""
+    def _lowest_price(self) -> float:
+        """Return the lowest price within the allowed number of changes."""
         return min((price for n, (price, _) in self.least.items() if n <= self.most), default=np.inf)
 
-    def _best_slots(self) -> Array:
-        """Return the slots ``(m,)`` of the cheapest point with the changes that are allowed."""
-        least = self._best()
+    def _cheapest_slots(self) -> Array:
+        """Return the slots ``(m,)`` of the cheapest point within the allowed number of changes."""
+        least = self._lowest_price()
         return next(slots for n, (price, slots) in self.least.items() if n <= self.most and price == least)
 
-    def _changed(self, slots: Array) -> Array:
-        """Return which features of slots ``(..., m)`` differ from the row's by themselves."""
+    def _find_changed(self, slots: Array) -> Array:
+        """Return which features of slots ``(..., m)`` are changed, not counting computed ones."""
         return np.asarray((slots != self.reachable.here) & self.reachable.paid)
 
-    def _own(self) -> Array:
-        """Return what each feature costs here ``(m,)``."""
-        own = self.reachable.price[self.lines.slots]
-        return own if self.reachable.all_paid else np.where(self.reachable.paid, own, 0.0)
+    def _current_prices(self) -> Array:
+        """Return the current price of each feature ``(m,)``."""
+        prices = self.reachable.price[self.table.slots]
+        return prices if self.reachable.all_paid else np.where(self.reachable.paid, prices, 0.0)
 
-    def _keep_reaching(self, slots: Array) -> Array:
-        """Return those of slots ``(n, m)`` that reach and can be had."""
-        slots, good = self._settle(slots)
+    def _filter_reaching(self, slots: Array) -> Array:
+        """Return those of slots ``(n, m)`` that are admissible and reach the target."""
+        slots, good = self._complete(slots)
         slots = slots[good]
-        return slots[self._reach(slots)]
+        return slots[self._check_reached(slots)]
 
-    def _settle(self, slots: Array) -> tuple[Array, Array]:
-        """Return slots ``(n, m)`` with what follows from others, and which of them keep the rules ``(n,)``."""
-        if not self.ruled or len(slots) == 0:
+    def _complete(self, slots: Array) -> tuple[Array, Array]:
+        """Return slots ``(n, m)`` with computed features filled in, and which are admissible ``(n,)``."""
+        if not self.constrained or len(slots) == 0:
             return slots, np.ones(len(slots), dtype=bool)
         x = self.reachable.points(slots)
-        return self._add_following(slots, x), self.reachable.space.admissible(x, self.reachable.x0)
+        return self._fill_computed(slots, x), self.reachable.space.admissible(x, self.reachable.x0)
 
-    def _add_following(self, slots: Array, x: Array) -> Array:
-        """Return slots ``(n, m)`` of points ``(n, d)`` with what follows from others."""
+    def _fill_computed(self, slots: Array, x: Array) -> Array:
+        """Fill in the computed features of slots ``(n, m)`` from their points ``(n, d)``."""
         if self.reachable.all_paid:
             return slots
         return np.where(self.reachable.paid, slots, self.reachable.slots_of(self.trees.cells(x)))
 
-    def _follow(self, slots: Array) -> Array:
-        """Return slots ``(m,)`` with what follows from others."""
+    def _fill_computed_of(self, slots: Array) -> Array:
+        """Fill in the computed features of slots ``(m,)``."""
         if self.reachable.all_paid:
             return slots
-        return self._add_following(slots[None, :], self.reachable.points(slots[None, :]))[0]
+        return self._fill_computed(slots[None, :], self.reachable.points(slots[None, :]))[0]
 
-    def _keeps_rules(self, slots: Array) -> bool:
-        """Whether slots ``(m,)`` keep the rules; a way may lead over some that do not."""
-        if not self.ruled:
+    def _is_admissible(self, slots: Array) -> bool:
+        """Whether slots ``(m,)`` satisfy the constraints; a path may pass through some that do not."""
+        if not self.constrained:
             return True
         key = slots.tobytes()
-        if key not in self.keeps:
-            self.keeps[key] = bool(self._settle(slots[None, :])[1][0])
-        return self.keeps[key]
+        if key not in self.admissible:
+            self.admissible[key] = bool(self._complete(slots[None, :])[1][0])
+        return self.admissible[key]
 
-    def _reach(self, slots: Array) -> Array:
-        """Return which of slots ``(n, m)`` reach ``(n,)``."""
+    def _check_reached(self, slots: Array) -> Array:
+        """Return which of slots ``(n, m)`` reach the target ``(n,)``."""
         if len(slots) == 0:
             return np.zeros(0, dtype=bool)
         return (
-            self.constraints.missing(self.trees.scores(self.reachable.cells_at(slots)) @ self.constraints.weights.T)
+            self.constraints.shortfall(self.trees.scores(self.reachable.cells_at(slots)) @ self.constraints.weights.T)
             <= 0
         )
 
-    def _note(self, slots: Array) -> None:
-        """Remember slots ``(m,)`` that reach, where they are cheap for their number of changes."""
-        changed = self._changed(slots)
+    def _record(self, slots: Array) -> None:
+        """Record slots ``(m,)`` that reach the target if they are cheap for their number of changes."""
+        changed = self._find_changed(slots)
         n, price = int(changed.sum()), float(self.reachable.cost(slots))
         if n > self.most or n == 0:
             return
@@ -261,58 +244,58 @@ class _Search:
         elif price > _ALIKE * self.least[n][0]:
             return
         key = changed.tobytes()
-        if key not in self.beside or price < self.beside[key][0]:
-            self.beside[key] = (price, slots.copy())
+        if key not in self.alternatives or price < self.alternatives[key][0]:
+            self.alternatives[key] = (price, slots.copy())
 
-    def sites(self, power: int) -> NearestPoints:
-        """Return what was found, the cheapest first."""
-        found = {slots.tobytes(): slots for _, slots in (*self.least.values(), *self.beside.values())}
+    def collect_points(self, power: int) -> NearestPoints:
+        """Return the recorded points, the cheapest first."""
+        found = {slots.tobytes(): slots for _, slots in (*self.least.values(), *self.alternatives.values())}
         slots = np.array(list(found.values()), dtype=int).reshape(len(found), len(self.reachable.moving))
-        cost, changes = self.reachable.cost(slots) ** (1.0 / power), self._changed(slots).sum(axis=1)
+        cost, changes = self.reachable.cost(slots) ** (1.0 / power), self._find_changed(slots).sum(axis=1)
         order = np.lexsort((changes, cost))
         return NearestPoints(self.reachable.points(slots[order]), cost[order], changes[order])
 
-    # --- looking around -----------------------------------------------------------------------------------------
+    # --- scoring moves ------------------------------------------------------------------------------------------
 
-    def _lay(self, entries: Entries, limit: float) -> None:
-        """Lay out the leaves that can be entered for a price; what costs more is not known then."""
+    def _rebuild_table(self, entries: Entries, limit: float) -> None:
+        """Rebuild the move table with the leaves below a price, unless too few would be dropped."""
         kept = entries.within(limit, self.most)
-        if self.seen and len(kept.leaf) > _WORTH_LAYING * self.n_laid:
+        if self.scanned and len(kept.leaf) > _REBUILD_BELOW * self.n_leaves:
             return
-        self.n_laid = len(kept.leaf)
-        self.lines = MoveTable(self.trees, self.reachable, self.constraints.weights, kept.leaf)
+        self.n_leaves = len(kept.leaf)
+        self.table = MoveTable(self.trees, self.reachable, self.constraints.weights, kept.leaf)
         self.limit = limit
-        self.seen = {}
+        self.scanned = {}
 
-    def _look(self) -> tuple[Array, float]:
-        """Return what is missing where each feature alone moves to each slot ``(N,)``, and here; note what reaches."""
-        key = self.lines.slots.tobytes()
-        if key not in self.seen:
-            steps, here = self.lines.steps()
-            self.work += self.n_laid + len(steps)
-            missing = self.constraints.missing(steps)
-            self.seen[key] = missing, float(self.constraints.missing(here[None, :])[0])
-            self._note_next(missing)
-        return self.seen[key]
+    def _scan_moves(self) -> tuple[Array, float]:
+        """Return the shortfall after each single move ``(N,)`` and at the point; record the best that reaches."""
+        key = self.table.slots.tobytes()
+        if key not in self.scanned:
+            steps, here = self.table.score_moves()
+            self.work += self.n_leaves + len(steps)
+            shortfall = self.constraints.shortfall(steps)
+            self.scanned[key] = shortfall, float(self.constraints.shortfall(here[None, :])[0])
+            self._record_best_move(shortfall)
+        return self.scanned[key]
 
-    def _note_next(self, missing: Array) -> None:
-        """Note the cheapest point that one move from here reaches, if there is one."""
-        to = self._allow(((missing <= 0) & self.had).nonzero()[0])
+    def _record_best_move(self, shortfall: Array) -> None:
+        """Record the cheapest point that reaches the target in one move from here, if any."""
+        to = self._limit_changes(((shortfall <= 0) & self.attainable).nonzero()[0])
         if len(to) == 0:
             return
-        own = self._own()
-        price = own.sum() - own[self.reachable.feature[to]] + self.reachable.price[to]
+        prices = self._current_prices()
+        price = prices.sum() - prices[self.reachable.feature[to]] + self.reachable.price[to]
         cheap = price <= self.limit
-        slots = self._pick(to[cheap], -price[cheap], reaching=True)
+        slots = self._pick_move(to[cheap], -price[cheap], reaching=True)
         if slots is not None:
-            self._note(slots)
+            self._record(slots)
 
-    def _allow(self, to: Array) -> Array:
-        """Return those of the slots ``(k,)`` to which a feature may move within the number of changes."""
+    def _limit_changes(self, to: Array) -> Array:
+        """Return those of slots ``(k,)`` to which a feature can move within the allowed number of changes."""
         reachable = self.reachable
         if self.most == len(reachable.moving):
             return to
-        changed = self._changed(self.lines.slots)
+        changed = self._find_changed(self.table.slots)
         n = int(changed.sum())
         if n < self.most:
             return to
@@ -320,147 +303,147 @@ class _Search:
         back = reachable.here[feature] == to
         return to[back | changed[feature]] if n == self.most else to[back]
 
-    def _pick(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
-        """Return the slots ``(m,)`` after the move to one of ``to`` ``(k,)`` that is worth most and keeps the rules."""
-        reachable, here = self.reachable, self.lines.slots
+    def _pick_move(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
+        """Return slots ``(m,)`` after the admissible move to one of ``to`` ``(k,)`` with the largest ``worth``."""
+        reachable, here = self.reachable, self.table.slots
         if len(to) == 0:
             return None
-        if reachable.all_paid:  # nothing else moves with it
+        if reachable.all_paid:  # no computed feature moves along
             best = int(to[worth.argmax()])
             slots = here.copy()
             slots[reachable.feature[best]] = best
-            if self._keeps_rules(slots):
+            if self._is_admissible(slots):
                 return slots
         top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
         moved = np.repeat(here[None, :], len(top), axis=0)
         moved[np.arange(len(top)), reachable.feature[top]] = top
-        moved, good = self._settle(moved)
-        if reaching and not reachable.all_paid:  # what follows from the move has moved, too
-            good[good] = self._reach(moved[good])
+        moved, good = self._complete(moved)
+        if reaching and not reachable.all_paid:  # computed features have moved, too
+            good[good] = self._check_reached(moved[good])
         first = int(good.argmax())
         return moved[first] if good[first] else None
 
-    # --- ways ---------------------------------------------------------------------------------------------------
+    # --- paths --------------------------------------------------------------------------------------------------
 
-    def _go_from_row(self, power: float, towards: Array | None = None) -> None:
-        """Go from the row until the target is reached, and give back what is not needed."""
-        reachable, within = self.reachable, self.had
+    def _move_from_row(self, power: float, towards: Array | None = None) -> None:
+        """Move from the row until the target is reached, then shrink changes that are not needed."""
+        reachable, within = self.reachable, self.attainable
         if towards is not None:
             low, high = np.minimum(reachable.here, towards), np.maximum(reachable.here, towards)
             slot = np.arange(len(reachable.price))
-            within = (low[reachable.feature] <= slot) & (slot <= high[reachable.feature]) & self.had
-        self.lines.go(reachable.here)
+            within = (low[reachable.feature] <= slot) & (slot <= high[reachable.feature]) & self.attainable
+        self.table.move_to(reachable.here)
         if self._advance(power, within):
-            self._go_back()
+            self._shrink_changes()
 
     def _advance(self, power: float, within: Array) -> bool:
-        """Move by gain for the price, to slots ``within``, until the target is reached; return whether it is."""
+        """Make the move of most progress per price within a mask until the target is reached; return success."""
         reachable = self.reachable
         for _ in range(_MOST_MOVES):
-            missing, left = self._look()
-            own = self._own()
-            if own.sum() >= min(self.limit, _ROOM * self._best()):
+            shortfall, shortfall_here = self._scan_moves()
+            prices = self._current_prices()
+            if prices.sum() >= min(self.limit, _PRICE_SLACK * self._lowest_price()):
                 return False
-            if left <= 0:
+            if shortfall_here <= 0:
                 return True
-            gains = (left - missing > max(_TINY * left, self.noise)) & within
-            to = self._allow(gains.nonzero()[0])
-            price = reachable.price[to] - own[reachable.feature[to]]
-            worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
-            slots = self._pick(to, worth)
+            gains = (shortfall_here - shortfall > max(_TINY * shortfall_here, self.noise)) & within
+            to = self._limit_changes(gains.nonzero()[0])
+            price = reachable.price[to] - prices[reachable.feature[to]]
+            worth = (1.0 - shortfall[to] / shortfall_here) ** power / np.maximum(price, _LEAST_SAVING)
+            slots = self._pick_move(to, worth)
             if slots is None:
                 return False
-            self.lines.go(slots)
+            self.table.move_to(slots)
         return False
 
-    def _go_back(self) -> None:
-        """Draw changes back from a point that reaches, the largest saving first, as long as it reaches."""
+    def _shrink_changes(self) -> None:
+        """Shrink changes of a point that reaches the target, the largest saving first, while it still does."""
         reachable = self.reachable
         for _ in range(_MOST_MOVES):
-            missing, left = self._look()
-            own = self._own()
-            if left > 0 or not self._keeps_rules(self.lines.slots):  # what follows from others may spoil a move
+            shortfall, shortfall_here = self._scan_moves()
+            prices = self._current_prices()
+            if shortfall_here > 0 or not self._is_admissible(self.table.slots):  # computed features may spoil a move
                 return
-            self._note(self.lines.slots)
-            to = (missing <= 0).nonzero()[0]
-            saved = own[reachable.feature[to]] - reachable.price[to]
-            enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
-            slots = self._pick(to[enough], saved[enough], reaching=True)
+            self._record(self.table.slots)
+            to = (shortfall <= 0).nonzero()[0]
+            saved = prices[reachable.feature[to]] - reachable.price[to]
+            enough = saved > _LEAST_SAVING * max(float(prices.sum()), _TINY)
+            slots = self._pick_move(to[enough], saved[enough], reaching=True)
             if slots is None:
                 return
-            self.lines.go(slots)
+            self.table.move_to(slots)
 
-    def _give_back(self, starts: Sequence[Array] | Array) -> None:
-        """Give changes back from points that reach and whose price is known."""
+    def _shrink_starts(self, starts: Sequence[Array] | Array) -> None:
+        """Shrink the changes of starts that reach the target."""
         for start in starts:
             if self.reachable.cost(start) <= self.limit:
-                self.lines.go(start)
-                self._go_back()
+                self.table.move_to(start)
+                self._shrink_changes()
 
-    def _exchange(self) -> None:
-        """Draw one change of the best point back while another move makes up for it, as long as that saves."""
+    def _exchange_changes(self) -> None:
+        """Shrink one change of the best point while another move compensates, as long as that saves."""
         for _ in range(_EXCHANGE_ROUNDS):
-            before, best = self._best(), self._best_slots()
-            for i in np.flatnonzero(self._changed(best)).tolist():
-                for slot in self._worth_doing(self._nearer(i, int(best[i]))):
+            before, best = self._lowest_price(), self._cheapest_slots()
+            for i in np.flatnonzero(self._find_changed(best)).tolist():
+                for slot in self._limit_work(self._cheaper_slots(i, int(best[i]))):
                     moved = best.copy()
                     moved[i] = slot
-                    self.lines.go(self._follow(moved))
-                    self._look()
-            if self._best() >= before * (1.0 - _LEAST_SAVING):
+                    self.table.move_to(self._fill_computed_of(moved))
+                    self._scan_moves()
+            if self._lowest_price() >= before * (1.0 - _LEAST_SAVING):
                 return
-            self.lines.go(self._best_slots())
-            self._go_back()
+            self.table.move_to(self._cheapest_slots())
+            self._shrink_changes()
 
-    def _pair_up(self, entries: Entries) -> None:
-        """Look at pairs of changes that cost less than the best point; two may gain only together."""
+    def _search_pairs(self, entries: Entries) -> None:
+        """Search pairs of changes cheaper than the best point; two may reach the target only together."""
         if self.most < _PAIR or not self.reachable.all_paid or self.constraints.reads is not None:
             return
-        before = self._best()
+        before = self._lowest_price()
 
         def accept(slots: Array) -> float | None:
-            slots = self._keep_reaching(slots)
+            slots = self._filter_reaching(slots)
             if len(slots) == 0:
                 return None
-            self._note(slots[0])
+            self._record(slots[0])
             return float(self.reachable.cost(slots[0]))
 
-        below, shown = before * (1.0 - _LEAST_SAVING), _CHECKED if self.ruled else 1
+        below, shown = before * (1.0 - _LEAST_SAVING), _CHECKED if self.constrained else 1
         find_pairs(self.trees, self.reachable, self.constraints, entries, below, accept, shown)
-        if self._best() < before:
-            self._exchange()
+        if self._lowest_price() < before:
+            self._exchange_changes()
 
-    def _make_up(self) -> None:
-        """Go without single changes of the best point as long as that saves, where changing at all costs much."""
+    def _drop_and_repair(self) -> None:
+        """Undo single changes of the best point and repair it, while that saves, if changing at all is expensive."""
         for _ in range(_EXCHANGE_ROUNDS):
-            before, best = self._best(), self._best_slots()
-            changed = self._changed(best)
-            if changed.sum() <= _PAIR or self.reachable.cheapest_moves()[changed].sum() < _FOR_CHANGING * before:
+            before, best = self._lowest_price(), self._cheapest_slots()
+            changed = self._find_changed(best)
+            if changed.sum() <= _PAIR or self.reachable.cheapest_moves()[changed].sum() < _FIXED_SHARE * before:
                 return
-            self._take_away(best, len(best))
-            if self._best() >= before * (1.0 - _LEAST_SAVING):
+            self._undo_single_changes(best, len(best))
+            if self._lowest_price() >= before * (1.0 - _LEAST_SAVING):
                 return
 
-    def _nearer(self, i: int, slot: int) -> list[int]:
-        """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
-        own = np.arange(self.reachable.starts[i], self.reachable.starts[i + 1])
-        own = own[self.reachable.price[own] < self.reachable.price[slot]]
-        own = own[np.argsort(self.reachable.price[own], kind="stable")]
-        if len(own) > _MOST_DRAWN:
-            own = own[np.linspace(0, len(own) - 1, _MOST_DRAWN).astype(int)]
-        return [int(one) for one in own]
+    def _cheaper_slots(self, i: int, slot: int) -> list[int]:
+        """Return at most a few slots of a feature that are cheaper than this one, the cheapest first."""
+        slots = np.arange(self.reachable.starts[i], self.reachable.starts[i + 1])
+        slots = slots[self.reachable.price[slots] < self.reachable.price[slot]]
+        slots = slots[np.argsort(self.reachable.price[slots], kind="stable")]
+        if len(slots) > _MOST_SHRUNK:
+            slots = slots[np.linspace(0, len(slots) - 1, _MOST_SHRUNK).astype(int)]
+        return [int(one) for one in slots]
 
-    def _take_away(self, slots: Array, most: int) -> None:
-        """Take at most so many single changes of a point away, one at a time, and let others make up for it."""
+    def _undo_single_changes(self, slots: Array, most: int) -> None:
+        """Undo up to ``most`` single changes of a point, one at a time, and let other moves compensate."""
         if self.reachable.cost(slots) > self.limit:
             return
-        self.lines.go(slots)
-        missing, _ = self._look()
-        changed = np.flatnonzero(self._changed(slots))
-        order = np.argsort(missing[self.reachable.here[changed]], kind="stable")[:most]
+        self.table.move_to(slots)
+        shortfall, _ = self._scan_moves()
+        changed = np.flatnonzero(self._find_changed(slots))
+        order = np.argsort(shortfall[self.reachable.here[changed]], kind="stable")[:most]
         for i in changed[order].tolist():
             fewer = slots.copy()
             fewer[i] = self.reachable.here[i]
-            self.lines.go(self._follow(fewer))
-            if self._advance(_TOWARDS, self.had):
-                self._go_back()
+            self.table.move_to(self._fill_computed_of(fewer))
+            if self._advance(_REPAIR_POWER, self.attainable):
+                self._shrink_changes()

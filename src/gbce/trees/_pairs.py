@@ -1,9 +1,8 @@
-"""Two features of a row moved at once, on the cells of a tree ensemble: every pair of features, every pair of cells.
+"""All pairs of single-feature changes of a row on the cells of a tree ensemble.
 
-A leaf that lies outside in at most two features says what moves of these two come to. The best leaf of each tree among
-those that two features can enter bounds what they can gain, which rules most pairs out; the cells of the others are
-counted on a grid, the most promising pairs first. What one move alone does not hint at, because trees ask about both
-features, is found this way, unless there are so many cells that looking at them would take longer than all the rest.
+Leaves that hold the row in all but at most two features determine the scores after moving these two. The best such leaf
+of each tree bounds what a pair can gain, which excludes most pairs; the others are summed on a grid of cells, the most
+promising pairs first, until the work limit. This finds interactions that no single move hints at.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +16,8 @@ from gbce.trees._question import ReachableCells, ScoreConstraints
 
 __all__ = ["find_pairs"]
 
-_MOST_CELLS = 1_000_000  # of all grids together, with the leaves that are counted on them: some milliseconds
-_MOST_LEAVES = 100_000  # that two changes can enter: with more, the grids are larger than that anyway
+_MOST_CELLS = 1_000_000  # cells of all grids and leaves summed on them: some milliseconds
+_MOST_LEAVES = 100_000  # leaves within two changes: with more, the grids exceed the limit anyway
 _PAIR = 2  # features that move
 
 
@@ -31,44 +30,43 @@ def find_pairs(
     accept: Callable[[Array], float | None],
     shown: int = 1,
 ) -> None:
-    """Show points with two changes that reach a target for less than a price: of each pair of features the cheapest.
+    """Pass points with two changes that reach the target below a price to ``accept``, the cheapest per pair.
 
     Parameters
     ----------
     trees : CellTrees
         The ensemble.
-    offers : ReachableCells
-        What its cells offer around the row, each feature moving by itself. Between the row and a cell nothing that can
-        be had costs more than it.
-    wish : ScoreConstraints
-        What is wanted of weighted sums of its scores.
+    reachable : ReachableCells
+        Slots with prices that are monotone away from the row; no computed features.
+    constraints : ScoreConstraints
+        Constraints on weighted sums of scores.
     entries : Entries
-        Leaves that the row can enter; all that cost less than ``below`` with two changes at most.
+        Leaves the row can enter, including all that cost less than ``below`` with at most two changes.
     below : float
-        What a point has to be cheaper than.
+        Upper limit of the price.
     accept : callable
-        Takes slots ``(k, m)``, the cheapest first, returns the price of the first that is right, which others have to
-        be cheaper than from then on; None if all are wrong.
+        Takes slots ``(k, m)``, the cheapest first, and returns the price of the first valid one, which becomes the new
+        limit; None if none is valid.
     shown : int
-        How many points of one pair are shown at most.
+        Maximum number of points per pair.
     """
     kept = entries.within(below, _PAIR)
     if len(kept.leaf) > _MOST_LEAVES:
         return
     pairs = _Pairs(trees, reachable, constraints, kept)
     left = _MOST_CELLS
-    for i, j in pairs.promising(below):
-        slots, looked_at = pairs.scan(i, j, below, shown, left)
+    for i, j in pairs.yield_promising(below):
+        slots, work = pairs.scan(i, j, below, shown, left)
         accepted = accept(slots) if len(slots) else None
         if accepted is not None:
             below = min(below, accepted)
-        left -= looked_at
+        left -= work
         if left <= 0:
             return
 
 
 class _Pairs:
-    """Leaves that the row enters with two changes at most."""
+    """Leaves that the row enters with at most two changes."""
 
     def __init__(
         self, trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints, entries: Entries
@@ -92,7 +90,7 @@ class _Pairs:
         for i, (member, allowed) in self.sets.items():
             outside[:, i] = ~allowed[:, here[i]][member]
         self.first, self.end = first, np.maximum(first, last + 1)
-        # a number that may become missing has one more cell, which lies on no line with the others
+        # a number that may become missing has one more cell, outside the order of the others
         ends = reachable.starts[1:] - 1
         may_go = np.flatnonzero(np.isfinite(reachable.price[ends]) & (reachable.here != ends)).tolist()
         self.missing = {i: trees.missing[kept, reachable.moving[i]] for i in may_go if i not in self.sets}
@@ -102,25 +100,25 @@ class _Pairs:
         self.double = _Groups(np.flatnonzero(changes == _PAIR), one * self.m + other, self.m**2)
         self.cheapest = reachable.cheapest_moves()
 
-    # --- which pairs --------------------------------------------------------------------------------------------
+    # --- bounds on pairs ----------------------------------------------------------------------------------------
 
-    def promising(self, below: float) -> Iterator[tuple[int, int]]:
-        """Yield the pairs for less than a price whose best leaves would reach, those with most to spare first."""
+    def yield_promising(self, below: float) -> Iterator[tuple[int, int]]:
+        """Yield pairs of features below a price whose best leaves would reach the target, largest margin first."""
         left, right = np.triu_indices(self.m, 1)
         price = self.cheapest[left] + self.cheapest[right]
         able = np.flatnonzero(price < below)
-        if len(able) * self.n_trees > _MOST_CELLS:  # of a wide table the cheapest
+        if len(able) * self.n_trees > _MOST_CELLS:  # for wide tables, only the cheapest pairs
             able = np.sort(able[np.argsort(price[able], kind="stable")[: _MOST_CELLS // self.n_trees]])
         left, right = left[able], right[able]
         if len(left) == 0:
             return
-        spare = self._spare(left, right)
+        spare = self._compute_margins(left, right)
         order = np.argsort(-spare, kind="stable")
         order = order[spare[order] >= 0]
         yield from zip(left[order].tolist(), right[order].tolist(), strict=True)
 
-    def _spare(self, left: Array, right: Array) -> Array:
-        """Return by how much the best leaves of all trees exceed what is wanted, for pairs of features ``(p,)``."""
+    def _compute_margins(self, left: Array, right: Array) -> Array:
+        """Return the margin by which the best leaves of all trees meet the constraints, per pair ``(p,)``."""
         place = np.full(self.m**2, -1)
         place[left * self.m + right] = np.arange(len(left))
         known = place[self.double.group] >= 0
@@ -141,80 +139,78 @@ class _Pairs:
     # --- one pair -----------------------------------------------------------------------------------------------
 
     def scan(self, i: int, j: int, below: float, shown: int, most: int) -> tuple[Array, int]:
-        """Return slots ``(k, m)`` of the cheapest points that reach with two moves, and how much was looked at.
-
-        None where the grid has more than ``most`` cells.
-        """
+        """Return slots ``(k, m)`` of the cheapest points that reach in two moves, and the work; none above ``most``."""
         reachable, two = self.reachable, self.double.of(i * self.m + j)
         rooms = below - self.cheapest[j], below - self.cheapest[i]
         alone = self.single.of(i), self.single.of(j)
         to_i, to_j = (
-            self._stops(f, np.concatenate([one, two]), room) for f, one, room in zip((i, j), alone, rooms, strict=True)
+            self._list_stops(f, np.concatenate([one, two]), room)
+            for f, one, room in zip((i, j), alone, rooms, strict=True)
         )
         leaves = np.concatenate([self.inside, *alone, two])
         if not 0 < len(to_i) * len(to_j) <= most:
             return reachable.here[None, :][:0], len(leaves)
         price = reachable.price[to_i][:, None] + reachable.price[to_j]
-        cheap = np.flatnonzero((price < below) & self._reaches(i, j, to_i, to_j, leaves))
+        cheap = np.flatnonzero((price < below) & self._check_reached(i, j, to_i, to_j, leaves))
         cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
         slots = np.tile(reachable.here, (len(cheap), 1))
         slots[:, i], slots[:, j] = to_i[cheap // len(to_j)], to_j[cheap % len(to_j)]
         return slots, len(leaves) + price.size
 
-    def _stops(self, i: int, leaves: Array, room: float) -> Array:
-        """Return slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""
+    def _list_stops(self, i: int, leaves: Array, room: float) -> Array:
+        """Return slots below price ``room`` at which a feature enters leaves, in order; farther slots gain nothing."""
         begin, end = int(self.reachable.starts[i]), int(self.reachable.starts[i + 1])
         own, here = self.reachable.price[begin:end], int(self.reachable.here[i]) - begin
         if i in self.sets:
             return begin + np.flatnonzero((own < room) & (np.arange(len(own)) != here))
         first, last = self.first[leaves, i], self.end[leaves, i] - 1
-        had = np.flatnonzero(np.isfinite(own[:-1]))  # cells may hold no value that can be had
-        stop = np.zeros(len(had) + 1, dtype=bool)
-        stop[np.searchsorted(had, first[first > here])] = True
-        stop[np.searchsorted(had, last[last < here], side="right") - 1] = True
-        cells = had[stop[:-1]]
+        attainable = np.flatnonzero(np.isfinite(own[:-1]))  # some cells hold no attainable value
+        stop = np.zeros(len(attainable) + 1, dtype=bool)
+        stop[np.searchsorted(attainable, first[first > here])] = True
+        stop[np.searchsorted(attainable, last[last < here], side="right") - 1] = True
+        cells = attainable[stop[:-1]]
         cells = np.append(cells, len(own) - 1) if i in self.missing else cells
         return np.asarray(begin + cells[(own[cells] < room) & (cells != here)])
 
-    def _reaches(self, i: int, j: int, to_i: Array, to_j: Array, leaves: Array) -> Array:
-        """Return where two features that move to slots ``(a,)`` and ``(b,)`` reach ``(a, b)``."""
-        rows, n_rows = self._ends(i, leaves, to_i)
-        columns, n_columns = self._ends(j, leaves, to_j)
+    def _check_reached(self, i: int, j: int, to_i: Array, to_j: Array, leaves: Array) -> Array:
+        """Return where moving two features to slots ``(a,)`` and ``(b,)`` reaches the target ``(a, b)``."""
+        rows, n_rows = self._locate_ends(i, leaves, to_i)
+        columns, n_columns = self._locate_ends(j, leaves, to_j)
         at = np.concatenate([n_columns * row + column for row in rows for column in columns])
         good = np.ones((len(to_i), len(to_j)), dtype=bool)
         for k, least in enumerate(self.constraints.least.tolist()):
             worth = self.value[leaves, k]
             signed = [worth if (a + b) % 2 == 0 else -worth for a in range(len(rows)) for b in range(len(columns))]
             rise = np.bincount(at, np.concatenate(signed), n_rows * n_columns).reshape(n_rows, n_columns)
-            good &= self._add_up(self._add_up(rise, i, to_i).T, j, to_j).T + self.base[k] >= least
+            good &= self._accumulate(self._accumulate(rise, i, to_i).T, j, to_j).T + self.base[k] >= least
         return good
 
-    def _ends(self, i: int, leaves: Array, to: Array) -> tuple[list[Array], int]:
-        """Return between which of slots ``(a,)`` leaves lie; of a feature with sets, which set they have."""
+    def _locate_ends(self, i: int, leaves: Array, to: Array) -> tuple[list[Array], int]:
+        """Return the positions of leaves among slots ``(a,)``, or their set for an unordered feature, and the width."""
         if i in self.sets:
             member, allowed = self.sets[i]
             return [member[leaves].astype(int)], len(allowed)
-        cells = to[: len(to) - self._goes(i, to)] - self.reachable.starts[i]
+        cells = to[: len(to) - self._ends_missing(i, to)] - self.reachable.starts[i]
         places = [np.searchsorted(cells, ends[leaves, i]) for ends in (self.first, self.end)]
-        if self._goes(i, to):  # the last place is that of missing values, the one before it is not read
+        if self._ends_missing(i, to):  # the last place is for missing values; the one before it is not read
             places.append(np.where(self.missing[i][leaves], len(to), len(cells)))
         return places, len(to) + 1
 
-    def _add_up(self, rise: Array, i: int, to: Array) -> Array:
-        """Return sums along the first axis, at slots ``(a,)``."""
+    def _accumulate(self, rise: Array, i: int, to: Array) -> Array:
+        """Return sums along the first axis at slots ``(a,)``."""
         if i in self.sets:
             held = self.sets[i][1][:, to - self.reachable.starts[i]]
             return np.asarray(held.T.astype(float) @ rise)
-        sums = rise[: len(to) - self._goes(i, to)].cumsum(axis=0)
-        return np.vstack([sums, rise[-1:]]) if self._goes(i, to) else np.asarray(sums)
+        sums = rise[: len(to) - self._ends_missing(i, to)].cumsum(axis=0)
+        return np.vstack([sums, rise[-1:]]) if self._ends_missing(i, to) else np.asarray(sums)
 
-    def _goes(self, i: int, to: Array) -> bool:
-        """Whether the last of slots ``(a,)`` is that of missing values, of a number that may become missing."""
+    def _ends_missing(self, i: int, to: Array) -> bool:
+        """Whether the last of slots ``(a,)`` is the missing value of a number that may become missing."""
         return i in self.missing and len(to) > 0 and bool(to[-1] == self.reachable.starts[i + 1] - 1)
 
 
 class _Groups:
-    """Leaves by the features that they lie outside in."""
+    """Leaves grouped by the features in which they do not hold the row."""
 
     def __init__(self, leaves: Array, group: Array, n_groups: int) -> None:
         order = np.argsort(group[leaves], kind="stable")

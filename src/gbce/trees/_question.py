@@ -1,4 +1,8 @@
-"""A target as conditions on the scores of a tree ensemble that say exactly where it is reached, but for rounding."""
+"""The question put to a tree ensemble: score constraints equivalent to the target, and reachable cells with prices.
+
+:class:`ScoreConstraints` says exactly where the target is reached, up to rounding. :class:`ReachableCells` lists the
+cells that the row can move to for a local search, :class:`CellPrices` those of one feature for proofs.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,98 +29,79 @@ __all__ = [
     "score_constraints",
 ]
 
-# --- a target as conditions on the scores of a tree ensemble that say exactly where it is reached, but ---------------
+_OWN_DECISION = 0.5  # probability of a Class target at which the model's own decision counts
+_LEAST_ROUNDING = 1e-12  # relative to the scores: running sums over thousands of cells round more than the model's
 
-_OWN_DECISION = 0.5  # of a Class: the model's own decision counts
-_LEAST_ROUNDING = 1e-12  # of the size of the scores: running sums over thousands of cells round more than the model's
+# --- score constraints -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreConstraints:
-    """What is wanted of scores: ``q`` weighted sums of them, each at least some number, or anything else.
+    """Constraints on scores that hold exactly where the target is reached, up to rounding.
 
     Parameters
     ----------
     weights : array of shape (q, K)
-        Of the scores in each sum.
+        Score weights of each sum.
     least : array of shape (q,)
-        What each sum must come to; it is not looked at where ``reads`` is given.
+        Lower bound of each sum; ignored if ``reads`` is given.
     reads : callable, optional
-        Takes sums ``(n, q)``, returns what is missing ``(n,)``, zero where the target is reached.
+        Takes sums ``(n, q)`` and returns the shortfall ``(n,)``, zero where the target is reached.
     """
 
     weights: Array
     least: Array
     reads: Callable[[Array], Array] | None = None
 
-    def missing(self, sums: Array) -> Array:
-        """Return what is missing ``(n,)`` where the sums are ``(n, q)``: zero where the target is reached."""
+    def shortfall(self, sums: Array) -> Array:
+        """Return the shortfall ``(n,)`` of sums ``(n, q)``: zero where the target is reached."""
         if self.reads is not None:
             return self.reads(sums)
         if len(self.least) == 1:
             return np.maximum(self.least[0] - sums[:, 0], 0.0)
         by_sum = (np.maximum(least - sums[:, k], 0.0) for k, least in enumerate(self.least.tolist()))
-        return np.asarray(sum(by_sum))  # many times quicker than along short rows
+        return np.asarray(sum(by_sum))  # many times faster than a sum along short rows
 
     def beyond(self, room: float) -> "ScoreConstraints":
-        """Return the wish for ``room`` more, or less if it is negative."""
+        """Return the constraints tightened by ``room``, or relaxed if it is negative."""
         return replace(self, least=self.least + room)
 
     def rounding(self, trees: CellTrees) -> float:
-        """Return by how much sums may differ from the model's own, whose terms are added in another order."""
+        """Return by how much sums may differ from the model's own, which adds in a different order."""
         epsilon = max(trees.epsilon, _LEAST_ROUNDING / (MORE_TERMS + trees.n_trees))
         margin = sum_margin(trees.tree, trees.value, trees.base, epsilon, trees.n_trees, self.weights)
         return float(margin.max(initial=0.0))
 
 
 def score_constraints(trees: CellTrees, target: Target, margin: float = 0.0) -> ScoreConstraints | None:
-    """Return what a target wants of scores; None where weighted sums cannot say it.
-
-    Parameters
-    ----------
-    trees : CellTrees
-        With link and classes of the model.
-    target : Target
-        With its numbers filled in.
-    margin : float
-        How far beyond the boundary, in units of the output.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
-    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> model = DecisionTreeClassifier(random_state=0).fit(x, ["no", "no", "yes", "no"])
-    >>> trees = read_cells(read_structure(model, Space.real(1)), Space.real(1), x)
-    >>> score_constraints(trees, Class("yes")).weights
-    array([[-1.,  1.]])
-    """
-    inside, n_scores = trees.inside, len(trees.base)
+    """Return the constraints of a target, by ``margin`` of its output; None if weighted sums cannot express it."""
+    structure, n_scores = trees.inside, len(trees.base)
     if isinstance(target, Class):
-        classes = list(inside.classes or ())
+        classes = list(structure.classes or ())
         if target.label not in classes:
             return None
         wanted = classes.index(target.label)
         low, high = target.accepted()
         if target.probability == _OWN_DECISION and margin == 0:
-            return _for_decision(inside.link, wanted, n_scores)
-        if inside.link == "logistic":
-            return _between(low + margin, min(high - margin, np.inf), "logistic", np.array([1.0 if wanted else -1.0]))
-        if inside.link == "identity" and n_scores == len(classes):
-            return _between(low + margin, high - margin, "identity", np.eye(n_scores)[wanted])
+            return _constrain_decision(structure.link, wanted, n_scores)
+        if structure.link == "logistic":
+            return _constrain_output(
+                low + margin, min(high - margin, np.inf), "logistic", np.array([1.0 if wanted else -1.0])
+            )
+        if structure.link == "identity" and n_scores == len(classes):
+            return _constrain_output(low + margin, high - margin, "identity", np.eye(n_scores)[wanted])
         return None
-    if inside.classes is not None or n_scores != 1:
+    if structure.classes is not None or n_scores != 1:
         return None
     try:
         low, high = target.accepted()
     except TypeError:
         return None
-    return _between(low + margin, high - margin, inside.link, np.ones(1))
+    return _constrain_output(low + margin, high - margin, structure.link, np.ones(1))
 
 
-def _for_decision(link: str, wanted: int, n_scores: int) -> ScoreConstraints | None:
+def _constrain_decision(link: str, wanted: int, n_scores: int) -> ScoreConstraints | None:
+    """Return the constraints for the model's own decision for one class."""
     if link == "logistic":
         return ScoreConstraints(np.array([[1.0 if wanted else -1.0]]), np.zeros(1))
     unit = np.eye(n_scores)
@@ -124,26 +109,26 @@ def _for_decision(link: str, wanted: int, n_scores: int) -> ScoreConstraints | N
     return ScoreConstraints(rows, np.zeros(len(rows))) if len(rows) else None
 
 
-def _between(low: float, high: float, link: str, score: Array) -> ScoreConstraints | None:
-    """Return the wish for an output of one score that lies between two numbers."""
+def _constrain_output(low: float, high: float, link: str, score: Array) -> ScoreConstraints | None:
+    """Return the constraints for an output of one score between two numbers."""
     rows, least = [], []
     for sign, end in ((1.0, low), (-1.0, high)):
-        place = score_of(end, link, sign) if np.isfinite(end) else None
-        if place is None:  # every score is on its right side
+        score_end = score_of(end, link, sign) if np.isfinite(end) else None
+        if score_end is None:  # satisfied by every score
             continue
         rows.append(sign * score)
-        least.append(sign * place)
+        least.append(sign * score_end)
     return ScoreConstraints(np.array(rows), np.array(least)) if rows and np.isfinite(least).all() else None
 
 
-# --- what the cells of a tree ensemble offer around one row ----------------------------------------------------------
+# --- reachable cells for a local search ------------------------------------------------------------------------------
 
-Price = Callable[[int, Array], Array]  # of a feature, by position, and values it may take instead of the row's
+Price = Callable[[int, Array], Array]  # prices of values of a feature, given by position
 
 
 @dataclass(frozen=True, eq=False)
 class ReachableCells:
-    """Cells of the features that can move, one feature after the other: ``m`` features, ``N`` slots.
+    """Cells that the features of a row can move to, concatenated: ``m`` features, ``N`` slots.
 
     The last slot of every feature stands for a missing value.
 
@@ -154,17 +139,17 @@ class ReachableCells:
     x0 : array of shape (d,)
         The row, encoded.
     moving : int array of shape (m,)
-        Positions of the features that can move and that some tree asks about, those that follow from others included.
+        Positions of the features that can move and that some tree splits on, including computed ones.
     paid : bool array of shape (m,)
-        Which of them move by themselves, and cost something.
+        Which of them are not computed from others, and so have a price.
     starts : int array of shape (m + 1,)
         The first slot of each feature, and the number of all.
     feature : int array of shape (N,)
-        Whose slot it is, as a position in ``moving``.
+        Feature of each slot, as a position in ``moving``.
     value : array of shape (N,)
-        The value offered.
+        Value of each slot.
     price : array of shape (N,)
-        What it costs; infinite where the row cannot get there. Prices of several features add up.
+        Price of that value; infinite if out of reach. Prices of several features add up.
     here : int array of shape (m,)
         The slots of the row.
     cells : int array of shape (d,)
@@ -183,17 +168,17 @@ class ReachableCells:
     cells: Array
 
     def cost(self, slots: Array) -> Array:
-        """Return what points at slots ``(..., m)`` cost ``(...,)``."""
+        """Return the total price ``(...,)`` of slots ``(..., m)``."""
         price = self.price[slots]
         return np.asarray((price if self.all_paid else np.where(self.paid, price, 0.0)).sum(axis=-1))
 
     @cached_property
     def all_paid(self) -> bool:
-        """Whether no feature follows from others."""
+        """Whether no feature is computed from others."""
         return bool(self.paid.all())
 
     def cheapest_moves(self) -> Array:
-        """Return the least price of a move of each feature ``(m,)``: what changing it costs, however little."""
+        """Return the lowest price of any move of each feature ``(m,)``."""
         away = np.where(self.here[self.feature] == np.arange(len(self.price)), np.inf, self.price)
         return np.minimum.reduceat(away, self.starts[:-1])
 
@@ -208,36 +193,21 @@ class ReachableCells:
         return cells
 
     def points(self, slots: Array) -> Array:
-        """Return encoded rows ``(n, d)`` at slots ``(n, m)``, with what follows from the features that moved."""
+        """Return encoded rows ``(n, d)`` at slots ``(n, m)``, with computed features filled in."""
         x = np.repeat(self.x0[None, :], len(slots), axis=0)
         x[:, self.moving] = self.value[slots]
         return self.space.completed(x, self.x0)
 
 
 def price_units(space: Space, x0: Array, power: int = 1) -> Price:
-    """Return prices in units of each feature's scale, any change of a category being one.
-
-    Parameters
-    ----------
-    space : Space
-        With the scales.
-    x0 : array of shape (d,)
-        The row.
-    power : {1, 2}
-        Of a change: with 2, prices add up to the squared distance.
-
-    Examples
-    --------
-    >>> price_units(Space.real(2, scale=[1.0, 4.0]), np.zeros(2))(1, np.array([2.0, 0.0, -8.0]))
-    array([0.5, 0. , 2. ])
-    """
+    """Return prices in units of each feature's scale, to a power; any change of a category is one unit of change."""
 
     def price(j: int, values: Array) -> Array:
-        gone, was_gone = np.isnan(values), bool(np.isnan(x0[j]))
+        is_missing, was_missing = np.isnan(values), bool(np.isnan(x0[j]))
         unordered = bool(space.unordered[j])
         size = (values != x0[j]) / space.scale[j] if unordered else np.abs(values - x0[j]) / space.scale[j]
-        size = np.where(gone != was_gone, 1.0 / space.scale[j] if unordered else 1.0, size)
-        return np.asarray(np.where(gone & was_gone, 0.0, size) ** power)
+        size = np.where(is_missing != was_missing, 1.0 / space.scale[j] if unordered else 1.0, size)
+        return np.asarray(np.where(is_missing & was_missing, 0.0, size) ** power)
 
     return price
 
@@ -245,32 +215,21 @@ def price_units(space: Space, x0: Array, power: int = 1) -> Price:
 def reachable_cells(
     trees: CellTrees, space: Space, x0: Array, price: Price, likely: Callable[[int], Array] | None = None
 ) -> ReachableCells | None:
-    """Return what cells offer around a row; None if the row lies where no cells are known.
+    """Return the cells that the features of a row can move to; None if the row lies where cells are not known.
 
     Parameters
     ----------
     trees : CellTrees
-        With the cells.
+        The ensemble.
     space : Space
-        With bounds, directions, steps and levels.
+        The features, with bounds, directions, steps and levels.
     x0 : array of shape (d,)
         The row, encoded.
     price : callable
-        Takes the position of a feature and values, returns what changing to them costs; see :func:`price_units`.
+        Takes the position of a feature and values and returns their prices; see :func:`price_units`.
     likely : callable, optional
-        Takes the position of a feature, returns a value in each of its cells ``(n_cells + 1,)`` that is offered where
-        it costs less than the one nearest to the row's; NaN where there is none.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
-    >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(read_structure(model, space), space, x)
-    >>> reachable_cells(trees, space, np.array([1.0]), price_units(space, np.array([1.0]))).price.round(6)
-    array([0.5, 0. , 0.5, 1.5, inf])
+        Takes the position of a feature and returns an alternative value per cell ``(n_cells + 1,)``, or NaN; it is used
+        where it is cheaper than the value nearest to the row's.
     """
     if not trees.covers(x0[None, :])[0]:
         return None
@@ -284,45 +243,45 @@ def reachable_cells(
     for i, j in enumerate(moving.tolist()):
         own = slice(starts[i], starts[i + 1])
         if not space.is_computed[j]:
-            offered = nearest_values(trees, space, x0, j, limits)
-            can = ~np.isnan(offered)
+            nearest = nearest_values(trees, space, x0, j, limits)
+            can = ~np.isnan(nearest)
             can[-1] = space.may_become_missing[j]
-            value[own] = offered
-            cost[own] = np.where(can, price(j, offered), np.inf)
+            value[own] = nearest
+            cost[own] = np.where(can, price(j, nearest), np.inf)
             if likely is not None:
                 other = likely(j)
-                dearness = np.where(np.isnan(other) | ~can, np.inf, price(j, other))
-                value[own] = np.where(dearness < cost[own], other, value[own])
-                cost[own] = np.minimum(cost[own], dearness)
+                other_price = np.where(np.isnan(other) | ~can, np.inf, price(j, other))
+                value[own] = np.where(other_price < cost[own], other, value[own])
+                cost[own] = np.minimum(cost[own], other_price)
         value[here[i]], cost[here[i]] = x0[j], 0.0
     feature = np.repeat(np.arange(len(moving)), np.diff(starts))
     paid = ~space.is_computed[moving] if len(moving) else np.zeros(0, dtype=bool)
     return ReachableCells(space, x0, moving, paid, starts, feature, value, cost, here, cells)
 
 
-# --- what a row can become, cell by cell, and what each cell costs at least ------------------------------------------
+# --- reachable cells for proofs --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class CellPrices:
-    """The cells of one feature that a row can get to: ``k`` of them, in rising order, the missing one last.
+    """Cells of one feature that a row can reach, ascending, the missing one last: ``k`` of them.
 
     Parameters
     ----------
     feature : int
         Its position.
     cells : int array of shape (k,)
-        As :class:`gbce.trees.CellTrees` counts them.
+        Indices as in :class:`CellTrees`.
     values : array of shape (k,)
-        What of each cell is nearest to the row; NaN for the missing one.
+        Value in each cell that is nearest to the row's; NaN for the missing one.
     price : array of shape (k,)
-        Of that value, or less. Zero for the row's own cell.
+        Lower bound on the price of each cell; zero for the row's own.
     changed : bool array of shape (k,)
         Whether that value counts as a change.
     own : int
-        Position of the row's own cell among them.
-    gap : bool
-        Whether the last of them is the missing cell, and not the only one.
+        Position of the row's own cell.
+    has_missing : bool
+        Whether the last of several cells is the missing one.
     """
 
     feature: int
@@ -331,27 +290,15 @@ class CellPrices:
     price: Array
     changed: Array
     own: int
-    gap: bool
+    has_missing: bool
 
 
 def price_cells(trees: CellTrees, space: Space, x0: Array, distance: str) -> list[CellPrices] | None:
-    """Return what every feature offers; None where that, or its price, is not known.
+    """Return the reachable cells of every feature with lower bounds on their prices; None if these are not known.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        With the cells.
-    space : Space
-        With limits, steps and units.
-    x0 : array of shape (d,)
-        The row, encoded.
-    distance : {"l1", "l2", "changes"}
-        What is added up over features: changes in units of scales, their squares, or how many there are.
-
-    Notes
-    -----
-    Rules between columns are left out, and what is computed from others may be anything at no price: both only make
-    more rows possible than there are, so that a bound for these holds for all rows.
+    ``distance`` is what prices add up to: changes in units of scales ("l1"), their squares ("l2"), or their number
+    ("changes"). Constraints between columns are ignored and computed columns are free: both only enlarge the set of
+    rows, so that a bound over it holds for all rows.
     """
     low, high = space.limits(x0)
     known = ~np.isnan(low)
@@ -362,15 +309,19 @@ def price_cells(trees: CellTrees, space: Space, x0: Array, distance: str) -> lis
     reachable = []
     own_cells = trees.cells(x0[None, :])[0]
     for j in range(len(space)):
-        priced = _free(trees, own_cells, j) if space.is_computed[j] else _priced(trees, space, x0, j, distance)
+        priced = (
+            _price_computed(trees, own_cells, j)
+            if space.is_computed[j]
+            else _price_feature(trees, space, x0, j, distance)
+        )
         if priced is None:
             return None
         reachable.append(priced)
     return reachable
 
 
-def _free(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
-    """Return any known cell at no price; None where the row's own is missing."""
+def _price_computed(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
+    """Return all known cells of a computed feature at no price; None if the row's own is missing."""
     cells = np.arange(trees.n_cells[j])
     zero = np.zeros(len(cells))
     if own[j] == len(cells):
@@ -378,13 +329,14 @@ def _free(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
     return CellPrices(j, cells, np.full(len(cells), np.nan), zero, zero > 0, int(own[j]), False)
 
 
-def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> CellPrices | None:
+def _price_feature(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> CellPrices | None:
+    """Return the reachable cells of one feature with their prices; None if these are not known."""
     values = nearest_values(trees, space, x0, j)
     cells = np.flatnonzero(~np.isnan(values))
-    gap = bool(np.isnan(x0[j]) or space.may_become_missing[j])
-    if np.isnan(x0[j]) and len(cells) and distance == "l2":  # the price then hangs on more than the cell
+    has_missing = bool(np.isnan(x0[j]) or space.may_become_missing[j])
+    if np.isnan(x0[j]) and len(cells) and distance == "l2":  # the price then depends on more than the cell
         return None
-    if gap:
+    if has_missing:
         cells = np.append(cells, len(values) - 1)
     rows = np.repeat(x0[None, :], len(cells), axis=0)
     rows[:, j] = values[cells]
@@ -395,10 +347,10 @@ def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) ->
         price = space.distance(rows, x0) ** 2
     else:
         price = (space.change(rows, x0) / space.scale)[:, j]
-    price = np.where(changed, price, 0.0)  # what is no change but for rounding costs nothing
+    price = np.where(changed, price, 0.0)  # a change within rounding is free
     own = np.flatnonzero(price == 0)
     mine = int(trees.cells(x0[None, :])[0, j])
     at = np.flatnonzero(cells == mine)
     if len(own) == 0 or len(at) == 0 or price[at[0]] != 0:
         return None
-    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), gap and len(cells) > 1)
+    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), has_missing and len(cells) > 1)

@@ -1,7 +1,7 @@
-"""Trees in which zero counts as missing, as trees of plain thresholds.
+"""Readers of LightGBM, XGBoost and CatBoost models, from the text or JSON that a booster writes of itself.
 
-Such a split sends zero another way than its neighbours, so that what goes one way is no interval. Where it does, the
-node is parted into one for numbers below zero, one for zero and what is missing, and one for numbers above.
+LightGBM may treat zero as missing, so that a split sends zero a different way than its neighbours; such nodes are split
+into numbers below zero, zero (and missing), and numbers above, to leave plain thresholds only.
 """
 
 import json
@@ -15,18 +15,45 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.trees._scores import DOUBLE, SINGLE, ReadTrees, Tree, as_matrix, codes_in, in_column, stack_trees
+from gbce.trees._scores import DOUBLE, SINGLE, ReadTrees, Tree, as_matrix, category_codes, place_in_column, stack_trees
 
-__all__ = ["part_at_zero", "read_catboost", "read_lightgbm", "read_xgboost"]
+__all__ = ["read_catboost", "read_lightgbm", "read_xgboost"]
 
-# --- trees in which zero counts as missing, as trees of plain thresholds ---------------------------------------------
+# LightGBM
+ZERO = float(np.float32(1e-35))  # its kZeroThreshold: numbers up to this size are stored as zero
+_MOST_GROWTH = 50  # times as many nodes; typical trees grow two- to fourfold; hand-tuned
+_BITS = 32  # bits of a word in bitsets of categories that go left
+# Flags of a split: whether it is categorical, whether missing values go left, and (from this bit) what is missing.
+_IS_CATEGORY, _IS_LEFT, _KIND = 1, 2, 2
+_ZERO_KIND = 1  # missing are zeros and NaN; 2: only NaN; 0: none, NaN is read as zero
+_LIGHTGBM_LINKS = {
+    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
+    "binary": "logistic",
+    "multiclass": "softmax",
+}
+# XGBoost
+_XGBOOST_SAME = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror")
+_XGBOOST_LINKS = {
+    **dict.fromkeys(_XGBOOST_SAME, "identity"),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
+    "binary:logistic": "logistic",
+    **dict.fromkeys(("multi:softprob", "multi:softmax"), "softmax"),
+}
+_STRINGS_BY_BYTES = (3, 4)  # first version observed to keep non-ASCII strings; 3.2 was observed not to
+_NO_CODE = -1.0  # any negative code means no category
+# CatBoost
+_CATBOOST_SAME = ("RMSE", "MAE", "Quantile", "Huber", "Expectile", "MAPE", "Lq")
+_LOGARITHMS = ("Poisson", "Tweedie")
+_HASHES = 2**32  # number of string hashes; a split stores one as a signed number
 
-_MOST_GROWTH = 50  # times as many nodes as before, by hand: usual trees become two to four times as large
-_Side = dict[int, str]  # of columns that are known to be "below", "zero" or "above"
+_Side = dict[int, str]  # columns known to be "below", "zero" or "above"
+
+# --- splits that treat zero as missing -------------------------------------------------------------------------------
 
 
 class _Task(NamedTuple):
-    """A node to be copied, what is known of its columns by then, and whose child on which side the copy is."""
+    """A node to copy, what is known of its columns by then, and the parent and side of the copy."""
 
     node: int
     known: _Side
@@ -35,7 +62,7 @@ class _Task(NamedTuple):
 
 
 class _Nodes:
-    """Nodes of a tree that is being made."""
+    """Nodes of a tree under construction."""
 
     def __init__(self) -> None:
         self.column: list[int] = []
@@ -45,6 +72,7 @@ class _Nodes:
         self.old: list[int] = []
 
     def add(self, column: int, threshold: float, missing_left: bool, old: int, task: _Task) -> int:
+        """Append a node, link it to its parent, and return its number."""
         here = len(self.column)
         self.column.append(column)
         self.threshold.append(threshold)
@@ -56,10 +84,10 @@ class _Nodes:
         return here
 
 
-def part_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
-    """Return a tree whose nodes that are among ``zeros`` ``(N,)`` send zero the way of missing values.
+def split_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
+    """Return a tree of plain thresholds in which the nodes ``zeros`` ``(N,)`` send zero the way of missing values.
 
-    None where it would grow too large. Numbers up to the size of ``zero`` must be zeros already.
+    None if it would grow too large. Numbers up to the size of ``zero`` must already be zero.
     """
     nodes, tasks = _Nodes(), [_Task(0, {}, -1, False)]
     while tasks:
@@ -80,15 +108,15 @@ def part_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
             follows = default if side == "zero" else left if side == "below" else right
             tasks.append(task._replace(node=follows))
             continue
-        if side is not None or (cut >= 0) == goes:  # zero goes with its neighbours
+        if side is not None or (cut >= 0) == goes:  # zero goes the way of its neighbours
             here = nodes.add(column, cut, goes, node, task)
             beyond = side or ("above" if cut >= 0 else "below")
             one, other = (side, beyond) if cut >= 0 else (beyond, side)
-            tasks += [_Task(left, _told(known, column, one), here, True)]
-            tasks += [_Task(right, _told(known, column, other), here, False)]
+            tasks += [_Task(left, _with_side(known, column, one), here, True)]
+            tasks += [_Task(right, _with_side(known, column, other), here, False)]
             continue
-        below, none, above = (_told(known, column, word) for word in ("below", "zero", "above"))
-        # what is missing is not below zero, and goes with zero after that
+        below, none, above = (_with_side(known, column, side) for side in ("below", "zero", "above"))
+        # a missing value is not below zero, and then follows zero
         first = nodes.add(column, -zero, False, node, task)
         second = nodes.add(column, zero, True, node, _Task(node, known, first, False))
         tasks += [_Task(node, below, first, True), _Task(default, none, second, True)]
@@ -100,42 +128,31 @@ def part_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
     return Tree(made, np.array(nodes.threshold), child[:, 0], child[:, 1], missing_left, value, set_of, tree.sets)
 
 
-def _told(known: _Side, column: int, word: str | None) -> _Side:
-    return known if word is None else {**known, column: word}
+def _with_side(known: _Side, column: int, side: str | None) -> _Side:
+    """Return the known sides with one more column, unless ``string`` is None."""
+    return known if side is None else {**known, column: side}
 
 
-# --- the trees of LightGBM, from the text that a booster writes of itself --------------------------------------------
-
-ZERO = float(np.float32(1e-35))  # its kZeroThreshold: a number that is not larger is left out, as a zero
-_BITS = 32  # of a word in which the categories that go left are kept
-# Of the flags that a split has: whether it is on categories, the way of a missing value, and what counts as missing.
-_IS_CATEGORY, _IS_LEFT, _KIND = 1, 2, 2
-_ZERO_KIND, _NAN_KIND = 1, 2  # what counts as missing: zeros and NaN, or NaN; otherwise NaN is read as zero
-_LIGHTGBM_LINKS = {
-    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
-    **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
-    "binary": "logistic",
-    "multiclass": "softmax",
-}
+# --- LightGBM --------------------------------------------------------------------------------------------------------
 
 
 def read_lightgbm(booster: Any) -> ReadTrees | None:
-    """Return the trees of a ``lightgbm.Booster`` up to its best round, if its leaves are numbers."""
+    """Read a ``lightgbm.Booster`` up to its best round; None if its leaves are not constants."""
     if any("pred_early_stop" in str(option) and chosen for option, chosen in (booster.params or {}).items()):
-        return None  # sums that end early are not those of all trees
+        return None  # sums that stop early do not cover all trees
     head, *blocks = booster.model_to_string().split("\nTree=")
-    facts = _fields(head)
-    said = facts.get("objective", "").split()
-    link = _LIGHTGBM_LINKS.get(said[0] if said else "")
-    if link is None or "sqrt" in said or not blocks:
+    header = _parse_fields(head)
+    objective = header.get("objective", "").split()
+    link = _LIGHTGBM_LINKS.get(objective[0] if objective else "")
+    if link is None or "sqrt" in objective or not blocks:
         return None
-    n_outputs = int(facts.get("num_tree_per_iteration", "1"))
-    factor = float(next((part.split(":")[1] for part in said if part.startswith("sigmoid:")), "1"))
+    n_outputs = int(header.get("num_tree_per_iteration", "1"))
+    factor = float(next((part.split(":")[1] for part in objective if part.startswith("sigmoid:")), "1"))
     if "average_output" in head.splitlines():
         factor /= len(blocks) // n_outputs
     trees = []
     for number, block in enumerate(blocks):
-        tree = _read_lightgbm_tree(_fields(block), number % n_outputs, n_outputs, factor)
+        tree = _read_lightgbm_tree(_parse_fields(block), number % n_outputs, n_outputs, factor)
         if tree is None:
             return None
         trees.append(tree)
@@ -143,45 +160,46 @@ def read_lightgbm(booster: Any) -> ReadTrees | None:
     return ReadTrees(scores, link, _make_lightgbm_coder(booster.pandas_categorical))
 
 
-def _fields(text: str) -> dict[str, str]:
-    """Return the lines ``name=value`` of a part of the text."""
+def _parse_fields(text: str) -> dict[str, str]:
+    """Parse the lines ``name=value`` of a section."""
     lines = text.split("\n\n\n")[0].splitlines() if "\n\n\n" in text else text.splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def _numbers(fields: dict[str, str], name: str, kind: Any) -> Array:
+def _parse_numbers(fields: dict[str, str], name: str, kind: Any) -> Array:
+    """Parse a field as an array."""
     return np.array(fields.get(name, "").split(), dtype=kind)
 
 
 def _read_lightgbm_tree(fields: dict[str, str], output: int, n_outputs: int, factor: float) -> Tree | None:
-    """Return a tree: its splits first, its leaves behind them."""
+    """Read one tree, its splits first and its leaves after them."""
     if int(fields.get("is_linear", "0")):
         return None
-    leaves = factor * _numbers(fields, "leaf_value", float)
+    leaves = factor * _parse_numbers(fields, "leaf_value", float)
     n_inner = len(leaves) - 1
     none, blank = np.full(len(leaves), -1), np.zeros(len(leaves))
-    value = in_column(np.concatenate([np.zeros(n_inner), leaves]), output, n_outputs)
+    value = place_in_column(np.concatenate([np.zeros(n_inner), leaves]), output, n_outputs)
     if n_inner == 0:
         return Tree(none, blank, blank, blank, blank.astype(bool), value)
-    column = np.append(_numbers(fields, "split_feature", int), none)
-    threshold = np.append(_numbers(fields, "threshold", float), blank)
-    children = [_numbers(fields, name, int) for name in ("left_child", "right_child")]
+    column = np.append(_parse_numbers(fields, "split_feature", int), none)
+    threshold = np.append(_parse_numbers(fields, "threshold", float), blank)
+    children = [_parse_numbers(fields, name, int) for name in ("left_child", "right_child")]
     left, right = (np.append(np.where(one >= 0, one, n_inner + ~one), none) for one in children)
-    flags = np.append(_numbers(fields, "decision_type", int), 0 * none)
+    flags = np.append(_parse_numbers(fields, "decision_type", int), 0 * none)
     kind, by_set = (flags >> _KIND) & 3, (flags & _IS_CATEGORY) > 0
     default = (flags & _IS_LEFT) > 0
-    goes = np.where(kind == 0, threshold >= 0.0, default)  # where nothing counts as missing NaN is read as zero
+    goes = np.where(kind == 0, threshold >= 0.0, default)  # if nothing counts as missing, NaN is read as zero
     tree = Tree(column, threshold, left, right, goes & ~by_set & (column >= 0), value)
     if by_set.any():
-        tree = _with_sets(tree, fields, by_set)
+        tree = _add_sets(tree, fields, by_set)
     zeros = (kind == _ZERO_KIND) & ~by_set & (column >= 0)
-    return part_at_zero(tree, zeros, ZERO) if zeros.any() else tree
+    return split_at_zero(tree, zeros, ZERO) if zeros.any() else tree
 
 
-def _with_sets(tree: Tree, fields: dict[str, str], by_set: Array) -> Tree:
-    """Return a tree with its sets of categories; what is missing, or in no set, goes right."""
-    edges = _numbers(fields, "cat_boundaries", int)
-    words = _numbers(fields, "cat_threshold", np.uint32)
+def _add_sets(tree: Tree, fields: dict[str, str], by_set: Array) -> Tree:
+    """Add the sets of categories to a tree; missing values and categories in no set go right."""
+    edges = _parse_numbers(fields, "cat_boundaries", int)
+    words = _parse_numbers(fields, "cat_threshold", np.uint32)
     bits = ((words[:, None] >> np.arange(_BITS, dtype=np.uint32)) & 1).astype(bool)
     sets = np.zeros((len(edges) - 1, _BITS * int(np.diff(edges).max()) + 1), dtype=bool)
     for number in range(len(sets)):
@@ -192,40 +210,30 @@ def _with_sets(tree: Tree, fields: dict[str, str], by_set: Array) -> Tree:
 
 
 def _make_lightgbm_coder(categories: list[list[Any]] | None) -> Callable[[Any], Array]:
-    """Return what turns rows into columns: categorical ones of a frame have the codes of the training data."""
+    """Return the function from rows to columns, with the training codes for categorical columns."""
 
     def columns(rows: Any) -> Array:
         if not isinstance(rows, pd.DataFrame) or not categories:
             return as_matrix(rows)
         coded = [c for c, kind in enumerate(rows.dtypes) if isinstance(kind, pd.CategoricalDtype)]
         if len(coded) != len(categories):
-            raise ValueError(f"{len(coded)} columns are categories, the model has {len(categories)} such columns")
+            raise ValueError(f"{len(coded)} columns are categorical, but the model has {len(categories)}")
         pairs = zip(coded, categories, strict=True)
-        return as_matrix(rows, {c: codes_in(rows.iloc[:, c], known) for c, known in pairs})
+        return as_matrix(rows, {c: category_codes(rows.iloc[:, c], known) for c, known in pairs})
 
     return columns
 
 
-# --- the trees of XGBoost, from the JSON that a booster writes of itself ---------------------------------------------
-
-_XGBOOST_SAME = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror")
-_XGBOOST_LINKS = {
-    **dict.fromkeys(_XGBOOST_SAME, "identity"),
-    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
-    "binary:logistic": "logistic",
-    **dict.fromkeys(("multi:softprob", "multi:softmax"), "softmax"),
-}
-_WORDS_BY_BYTES = (3, 4)  # the first version seen to keep words that are not ASCII; 3.2 was seen not to
-_NO_CODE = -1.0  # a negative code is none, however small
+# --- XGBoost ---------------------------------------------------------------------------------------------------------
 
 
 def read_xgboost(booster: Any, n_rounds: int | None = None) -> ReadTrees | None:
-    """Return the trees of an ``xgboost.Booster``, of the first rounds if so told."""
+    """Read an ``xgboost.Booster``, or its first ``n_rounds``."""
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     link = _XGBOOST_LINKS.get(learner["objective"]["name"])
     booster_part = learner["gradient_booster"]
     weights = booster_part.get("weight_drop")
-    booster_part = booster_part.get("gbtree", booster_part)  # that of dropout is around another
+    booster_part = booster_part.get("gbtree", booster_part)  # dropout wraps another booster
     if link is None or "model" not in booster_part or "trees" not in booster_part["model"]:
         return None
     model = booster_part["model"]
@@ -252,27 +260,28 @@ def read_xgboost(booster: Any, n_rounds: int | None = None) -> ReadTrees | None:
     types = learner.get("feature_types") or []
     by_code = [c for c, kind in enumerate(types) if kind == "c"]
     scores = stack_trees(trees, base, True, SINGLE)
-    known = {c: _kept(one) for c, one in enumerate((model.get("cats") or {}).get("enc") or [])}
-    if any(len(set(words)) < len(words) for words in known.values()):  # see _recoded: it cannot tell them apart itself
-        return None
+    known = {c: _read_categories(one) for c, one in enumerate((model.get("cats") or {}).get("enc") or [])}
+    if any(len(set(strings)) < len(strings) for strings in known.values()):
+        return None  # see _recode: XGBoost itself cannot distinguish them
     return ReadTrees(scores, link, _make_xgboost_coder(by_code, known))
 
 
 def _read_xgboost_tree(one: dict[str, Any], output: int, n_outputs: int) -> Tree:
+    """Read one tree."""
     left, right = np.array(one["left_children"]), np.array(one["right_children"])
     cut = np.array(one["split_conditions"], dtype=np.float32)
     inner = left >= 0
-    below = np.nextafter(cut, np.float32(-np.inf)).astype(float)  # less than the cut goes left
-    value = in_column(np.where(inner, 0.0, cut.astype(float)), output, n_outputs)
+    below = np.nextafter(cut, np.float32(-np.inf)).astype(float)  # values below the cut go left
+    value = place_in_column(np.where(inner, 0.0, cut.astype(float)), output, n_outputs)
     column = np.where(inner, np.array(one["split_indices"]), -1)
     missing = np.array(one["default_left"]).astype(bool)
     tree = Tree(column, below, left, right, missing, value)
-    asking = np.array(one["categories_nodes"], dtype=int)
-    if len(asking) == 0:
+    set_nodes = np.array(one["categories_nodes"], dtype=int)
+    if len(set_nodes) == 0:
         return tree
     categories = np.array(one["categories"], dtype=int)
-    sets, set_of = np.ones((len(asking), int(categories.max()) + 2), dtype=bool), np.full(len(column), -1)
-    for number, node in enumerate(asking):  # the categories of a set go right, all others left
+    sets, set_of = np.ones((len(set_nodes), int(categories.max()) + 2), dtype=bool), np.full(len(column), -1)
+    for number, node in enumerate(set_nodes):  # categories in the set go right, all others left
         first, size = one["categories_segments"][number], one["categories_sizes"][number]
         sets[number, categories[first : first + size]] = False
         set_of[node] = number
@@ -280,13 +289,13 @@ def _read_xgboost_tree(one: dict[str, Any], output: int, n_outputs: int) -> Tree
 
 
 def _make_xgboost_coder(by_code: list[int], known: dict[int, list[Any]]) -> Callable[[Any], Array]:
-    """Return what turns rows into columns: categorical ones of a frame have the codes of the training data."""
+    """Return the function from rows to columns, with the training codes for categorical columns."""
 
     def columns(rows: Any) -> Array:
         codes = {}
         if isinstance(rows, pd.DataFrame):
             coded = [c for c, kind in enumerate(rows.dtypes) if isinstance(kind, pd.CategoricalDtype)]
-            codes = {c: _recoded(rows.iloc[:, c], known.get(c)) for c in coded}
+            codes = {c: _recode(rows.iloc[:, c], known.get(c)) for c in coded}
         table = as_matrix(rows, codes)
         for c in by_code:
             table[:, c] = np.where(table[:, c] < 0, _NO_CODE, table[:, c])
@@ -295,53 +304,50 @@ def _make_xgboost_coder(by_code: list[int], known: dict[int, list[Any]]) -> Call
     return columns
 
 
-def _kept(one: dict[str, Any]) -> list[Any]:
-    """Return the categories of a column in the order of their codes; none where the model does not keep them."""
+def _read_categories(one: dict[str, Any]) -> list[Any]:
+    """Return the categories of a column in the order of their codes; empty if the model does not store them."""
     values = one.get("values") or []
-    return _parts(bytes(value % 256 for value in values), one["offsets"]) if "offsets" in one else list(values)
+    return _split_bytes(bytes(value % 256 for value in values), one["offsets"]) if "offsets" in one else list(values)
 
 
-def _parts(text: bytes, edges: Any) -> list[Any]:
+def _split_bytes(text: bytes, edges: Any) -> list[Any]:
+    """Split bytes at the given edges."""
     return [text[a:b] for a, b in pairwise(edges)]
 
 
-def _recoded(column: pd.Series, known: list[Any] | None) -> Array:
-    """Return the codes of a categorical column, those of the training data where the model keeps its categories."""
-    own = codes_in(column)
+def _recode(column: pd.Series, known: list[Any] | None) -> Array:
+    """Return the codes of a categorical column, the training codes if the model stores its categories."""
+    own = category_codes(column)
     if not known:
         return own
     levels = column.cat.categories.tolist()
     if isinstance(known[0], bytes):
-        levels = _as_bytes(levels)
+        levels = _encode_strings(levels)
     places = {level: float(code) for code, level in enumerate(known)}
     table = np.array([*(places.get(level, np.nan) for level in levels), np.nan])
     return table[np.where(np.isnan(own), -1, own).astype(int)]
 
 
-def _as_bytes(words: list[str]) -> list[Any]:
-    """Return words as XGBoost tells them apart: older ones cut the bytes of all words at their lengths in letters."""
+def _encode_strings(strings: list[str]) -> list[Any]:
+    """Return strings as XGBoost distinguishes them: older versions cut the joined bytes at lengths in characters."""
     import xgboost
 
-    if tuple(map(int, xgboost.__version__.split(".")[:2])) >= _WORDS_BY_BYTES:
-        return [word.encode() for word in words]
-    return _parts("".join(words).encode(), np.cumsum([0, *map(len, words)]))
+    if tuple(map(int, xgboost.__version__.split(".")[:2])) >= _STRINGS_BY_BYTES:
+        return [string.encode() for string in strings]
+    return _split_bytes("".join(strings).encode(), np.cumsum([0, *map(len, strings)]))
 
 
-# --- the trees of CatBoost, from the JSON that a model writes of itself ----------------------------------------------
-
-_CATBOOST_SAME = ("RMSE", "MAE", "Quantile", "Huber", "Expectile", "MAPE", "Lq")
-_LOGARITHMS = ("Poisson", "Tweedie")
-_HASHES = 2**32  # that words have; a split keeps one as a number with a sign
+# --- CatBoost --------------------------------------------------------------------------------------------------------
 
 
 def read_catboost(model: Any) -> ReadTrees | None:
-    """Return the trees of a CatBoost model on numbers and on words that each have splits of their own."""
-    said = _written(model)
-    features, loss = said["features_info"], said["model_info"]["params"]["loss_function"]["type"]
+    """Read a CatBoost model on numbers and one-hot encoded strings."""
+    exported = _export_json(model)
+    features, loss = exported["features_info"], exported["model_info"]["params"]["loss_function"]["type"]
     if features.get("text_features") or features.get("embedding_features") or features.get("ctrs"):
         return None
     classes = len(np.asarray(model.classes_))
-    scale, bias = said["scale_and_bias"]
+    scale, bias = exported["scale_and_bias"]
     base = np.atleast_1d(np.asarray(bias, dtype=float))
     if classes:
         link = {("Logloss", 1): "logistic", ("CrossEntropy", 1): "logistic", ("MultiClass", classes): "softmax"}.get(
@@ -352,62 +358,62 @@ def read_catboost(model: Any) -> ReadTrees | None:
         link = "identity" if loss in _CATBOOST_SAME else "exp" if loss in _LOGARITHMS and is_regressor else None
     if link is None:
         return None
-    asked = _Asked(features)
-    if "oblivious_trees" in said:
-        trees = [_even(one, asked, float(scale), len(base)) for one in said["oblivious_trees"]]
+    reader = _SplitReader(features)
+    if "oblivious_trees" in exported:
+        trees = [_read_oblivious_tree(one, reader, float(scale), len(base)) for one in exported["oblivious_trees"]]
     else:
-        trees = [_uneven(one, asked, float(scale), len(base)) for one in said["trees"]]
-    whole = [tree for tree in trees if tree is not None]
-    if len(whole) < len(trees) or not trees:
+        trees = [_read_nonoblivious_tree(one, reader, float(scale), len(base)) for one in exported["trees"]]
+    complete = [tree for tree in trees if tree is not None]
+    if len(complete) < len(trees) or not trees:
         return None
-    return ReadTrees(stack_trees(whole, base, True, DOUBLE), link, _make_catboost_coder(model, asked.hashes))
+    return ReadTrees(stack_trees(complete, base, True, DOUBLE), link, _make_catboost_coder(model, reader.hashes))
 
 
-def _written(model: Any, pool: Any = None) -> Any:
-    """Return what the model writes, with the hashes of the words of a pool."""
+def _export_json(model: Any, pool: Any = None) -> Any:
+    """Return the model's JSON, with the hashes of the strings of a pool."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json", pool=pool)
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-class _Asked:
-    """What splits ask: columns, borders and the way of missing values, or categories."""
+class _SplitReader:
+    """Reads splits: columns, borders and the side of missing values, or categories."""
 
     def __init__(self, features: dict[str, Any]) -> None:
         self.floats = {one["feature_index"]: one for one in features.get("float_features") or []}
-        self.words = {one["feature_index"]: one for one in features.get("categorical_features") or []}
+        self.strings = {one["feature_index"]: one for one in features.get("categorical_features") or []}
         self.hashes = {
             one["flat_feature_index"]: [value % _HASHES for value in one.get("values") or []]
-            for one in self.words.values()
+            for one in self.strings.values()
         }
 
     def split(self, one: dict[str, Any]) -> tuple[int, float, bool, int] | None:
-        """Return column, threshold, whether a missing value goes left, and the code that goes right or -1."""
+        """Return the column, the threshold, whether a missing value goes left, and the code that goes right or -1."""
         if one["split_type"] == "FloatFeature":
             feature = self.floats[one["float_feature_index"]]
             missing_left = feature["nan_value_treatment"] != "AsTrue"  # NaN is not above a border
             return feature["flat_feature_index"], float(one["border"]), missing_left, -1
         if one["split_type"] == "OneHotFeature":
-            column = self.words[one["cat_feature_index"]]["flat_feature_index"]
+            column = self.strings[one["cat_feature_index"]]["flat_feature_index"]
             return column, np.nan, True, self.hashes[column].index(one["value"] % _HASHES)
         return None
 
 
-def _table(splits: Sequence[tuple[int, float, bool, int]]) -> tuple[Array, Array, Array, Array, Array]:
-    """Return columns, thresholds and ways of missing values of splits, which set each asks for, and the sets."""
+def _tabulate_splits(splits: Sequence[tuple[int, float, bool, int]]) -> tuple[Array, Array, Array, Array, Array]:
+    """Return columns, thresholds and missing sides of splits, the set of each, and the sets."""
     column, threshold, missing_left, code = (np.array(part) for part in zip(*splits, strict=True))
-    asking = np.flatnonzero(code >= 0)
-    sets = np.ones((len(asking), int(code.max(initial=0)) + 2), dtype=bool)
-    sets[np.arange(len(asking)), code[asking]] = False
+    set_nodes = np.flatnonzero(code >= 0)
+    sets = np.ones((len(set_nodes), int(code.max(initial=0)) + 2), dtype=bool)
+    sets[np.arange(len(set_nodes)), code[set_nodes]] = False
     set_of = np.full(len(code), -1)
-    set_of[asking] = np.arange(len(asking))
+    set_of[set_nodes] = np.arange(len(set_nodes))
     return column, threshold, missing_left, set_of, sets
 
 
-def _even(one: dict[str, Any], asked: _Asked, scale: float, n_outputs: int) -> Tree | None:
-    """Return a tree that asks the same at all nodes of a level; its leaves are numbered by the answers as bits."""
-    splits = [asked.split(split) for split in reversed(one.get("splits") or [])]  # the highest bit at the root
+def _read_oblivious_tree(one: dict[str, Any], reader: _SplitReader, scale: float, n_outputs: int) -> Tree | None:
+    """Read an oblivious tree, with one split per level; its leaves are numbered by the outcomes as bits."""
+    splits = [reader.split(split) for split in reversed(one.get("splits") or [])]  # the highest bit is at the root
     known = [split for split in splits if split is not None]
     if len(known) < len(splits):
         return None
@@ -416,15 +422,15 @@ def _even(one: dict[str, Any], asked: _Asked, scale: float, n_outputs: int) -> T
     inner, here = level < depth, np.arange(2 ** (depth + 1) - 1)
     value = np.zeros((len(here), n_outputs))
     value[~inner] = scale * np.asarray(one["leaf_values"], dtype=float).reshape(2**depth, n_outputs)
-    column, threshold, missing_left, set_of, sets = _table([*known, (-1, 0.0, False, -1)])
+    column, threshold, missing_left, set_of, sets = _tabulate_splits([*known, (-1, 0.0, False, -1)])
     left = np.where(inner, 2 * here + 1, 0)
     return Tree(
         column[level], threshold[level], left, left + 1, missing_left[level], value, set_of[level], sets
     )  # fmt: skip
 
 
-def _uneven(root: dict[str, Any], asked: _Asked, scale: float, n_outputs: int) -> Tree | None:
-    """Return a tree of nodes that each ask something of their own."""
+def _read_nonoblivious_tree(root: dict[str, Any], reader: _SplitReader, scale: float, n_outputs: int) -> Tree | None:
+    """Read a tree whose nodes have splits of their own."""
     splits: list[tuple[int, float, bool, int]] = []
     values: list[Any] = []
     children: list[list[int]] = []
@@ -439,43 +445,43 @@ def _uneven(root: dict[str, Any], asked: _Asked, scale: float, n_outputs: int) -
             splits.append((-1, 0.0, False, -1))
             values.append(node["value"])
             continue
-        split = asked.split(node["split"])
+        split = reader.split(node["split"])
         if split is None:
             return None
         splits.append(split)
         values.append(0.0)
         queue += [(node["left"], here, 0), (node["right"], here, 1)]
-    column, threshold, missing_left, set_of, sets = _table(splits)
+    column, threshold, missing_left, set_of, sets = _tabulate_splits(splits)
     value = scale * np.array([np.broadcast_to(one, (n_outputs,)) for one in values], dtype=float)
     links = np.array(children)
     return Tree(column, threshold, links[:, 0], links[:, 1], missing_left, value, set_of, sets)
 
 
 def _make_catboost_coder(model: Any, hashes: dict[int, list[int]]) -> Callable[[Any], Array]:
-    """Return what turns frames into columns: a word has the number of its hash among those that splits ask for."""
+    """Return the function from rows to columns; a string is coded by its hash among those of the splits."""
     names = list(model.feature_names_)
     known: dict[int, dict[Any, float]] = {c: {} for c in hashes}
 
-    def learn(words: dict[int, list[Any]]) -> None:
-        """Have the model hash words that were not seen before."""
+    def learn(strings: dict[int, list[Any]]) -> None:
+        """Let the model hash strings that are new."""
         from catboost import Pool
 
-        n = max(map(len, words.values()))
+        n = max(map(len, strings.values()))
         blank = {c: ([0.0] if c not in hashes else ["0"]) * n for c in range(len(names))}
-        filled = blank | {c: [*own, *["0"] * (n - len(own))] for c, own in words.items()}
+        filled = blank | {c: [*own, *["0"] * (n - len(own))] for c, own in strings.items()}
         frame = pd.DataFrame({names[c]: pd.Series(filled[c], dtype=object if c in hashes else float) for c in filled})
         pool = Pool(frame, cat_features=sorted(hashes))
-        found = {one["value"]: one["hash"] for one in _written(model, pool)["features_info"]["cat_features_hash"]}
-        for c, own in words.items():
+        found = {one["value"]: one["hash"] for one in _export_json(model, pool)["features_info"]["cat_features_hash"]}
+        for c, own in strings.items():
             places = {value: float(number) for number, value in enumerate(hashes[c])}
-            known[c] |= {word: places.get(found[str(word)], float(len(places))) for word in own}
+            known[c] |= {string: places.get(found[str(string)], float(len(places))) for string in own}
 
     def columns(rows: Any) -> Array:
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows, columns=names)
         values = {c: frame.iloc[:, c].astype(object) for c in hashes}
-        news = {c: [word for word in pd.unique(one) if word not in known[c]] for c, one in values.items()}
-        if any(news.values()):
-            learn({c: words for c, words in news.items() if words})
+        new_strings = {c: [string for string in pd.unique(one) if string not in known[c]] for c, one in values.items()}
+        if any(new_strings.values()):
+            learn({c: strings for c, strings in new_strings.items() if strings})
         return as_matrix(frame, {c: one.map(known[c]).to_numpy(dtype=float) for c, one in values.items()})
 
     return columns

@@ -1,4 +1,7 @@
-"""A fitted model read as a tree ensemble when somebody wants it, once, and believed after it was seen to be right."""
+"""Reads a fitted model as a tree ensemble on first use, once per fit, and checks it against the model's predictions.
+
+A :class:`Snapshot` detects models that were refitted in place.
+"""
 
 from collections.abc import Callable
 from operator import is_
@@ -14,30 +17,29 @@ from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure, read_structure, same_output
 
-__all__ = ["CellReader", "Snapshot"]
+__all__ = ["CellReader"]
 
-# --- whether a fitted model still is what it was when it was looked at -----------------------------------------------
-
-_MOST_PARTS = 200  # objects within a model that are looked at; by hand, so that it takes next to no time
+_MOST_PARTS = 200  # objects within a model that are inspected; hand-tuned, so that it takes next to no time
 _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in place
+# Hand-tuned: a wrong reading is wrong in most trees, so that few rows reveal it.
+_ROWS, _EDGES = 200, 200  # data rows, and points on both sides of cell edges, where the outputs must agree
+_HASTY, _FEWEST = 40, 10  # rows under a tight budget, and the minimum for a check
+_HASTY_NUMBERS = 2_000_000  # nodes times features read under a deadline: less than a second
+
+# --- detecting a refit -----------------------------------------------------------------------------------------------
 
 
 class _Part(NamedTuple):
-    """One object, what it held, what counts the things in it that grow in place, and how many there were."""
+    """An object, its attributes, and the sizes of those that may grow in place with their counting functions."""
 
-    thing: Any
-    held: dict[str, Any]
+    owner: Any
+    attributes: dict[str, Any]
     counts: list[Callable[[], int]]
     sizes: list[int]
 
 
 class Snapshot:
-    """What a model and the fitted objects within it held, by identity.
-
-    Parameters
-    ----------
-    model : object
-        As the user gave it.
+    """Attributes of a model and its fitted parts, by identity, to detect a refit in place.
 
     Examples
     --------
@@ -49,14 +51,14 @@ class Snapshot:
     """
 
     def __init__(self, model: Any) -> None:
-        self._parts = [_look_at(one) for one in _find_parts(model)]
+        self._parts = [_record_attributes(one) for one in _find_parts(model)]
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was put in another's place, and nothing has grown."""
-        for thing, held, counts, sizes in self._parts:
-            now = vars(thing)
-            if now.keys() != held.keys() or not all(map(is_, map(now.get, held), held.values())):
+        """Whether no attribute was replaced and nothing has grown."""
+        for owner, attributes, counts, sizes in self._parts:
+            now = vars(owner)
+            if now.keys() != attributes.keys() or not all(map(is_, map(now.get, attributes), attributes.values())):
                 return False
             if [count() for count in counts] != sizes:
                 return False
@@ -64,7 +66,7 @@ class Snapshot:
 
 
 def _find_parts(model: Any) -> list[Any]:
-    """Return a model and the fitted objects within it, as far as they have attributes: steps, what is wrapped."""
+    """Return a model and the fitted objects within it that have attributes: steps and wrapped estimators."""
     found: list[Any] = []
     todo = [model]
     while todo and len(found) < _MOST_PARTS:
@@ -79,29 +81,24 @@ def _find_parts(model: Any) -> list[Any]:
     return found
 
 
-def _look_at(thing: Any) -> _Part:
-    """Return what an object holds, with the lengths of lists, to which a warm start adds in place, and of a booster."""
-    held = dict(vars(thing))
-    counts = [value.__len__ for value in held.values() if isinstance(value, list)]
-    counts += [getattr(thing, name) for name in _COUNTS if callable(getattr(thing, name, None))]
-    return _Part(thing, held, counts, [count() for count in counts])
+def _record_attributes(owner: Any) -> _Part:
+    """Return the attributes of an object, with the sizes of lists and boosters, which a warm start extends in place."""
+    attributes = dict(vars(owner))
+    counts = [value.__len__ for value in attributes.values() if isinstance(value, list)]
+    counts += [getattr(owner, name) for name in _COUNTS if callable(getattr(owner, name, None))]
+    return _Part(owner, attributes, counts, [count() for count in counts])
 
 
-# --- a fitted model read as a tree ensemble when somebody wants it, once, and believed after it was seen -------------
-
-# Chosen by hand: what is read wrongly is wrong in most trees, so that few rows tell.
-_ROWS, _EDGES = 200, 200  # of the data, and at both sides of edges of cells, where the model must say the same
-_HASTY, _FEWEST = 40, 10  # rows where a budget is short, and below which nothing is believed
-_HASTY_NUMBERS = 2_000_000  # nodes times features that are read under a deadline: that takes less than a second
+# --- reading and checking --------------------------------------------------------------------------------------------
 
 
 class CellReader:
-    """Reads a model as boxes of cells at the first call, and remembers what came of it.
+    """Reads a model as boxes of cells on the first call and remembers the result.
 
     Parameters
     ----------
     model : object
-        As the user gave it.
+        The user's model.
     space : Space
         The features.
     rows : array of shape (n, d)
@@ -117,32 +114,32 @@ class CellReader:
     [4]
     >>> reader = CellReader(model, Space.real(1), x)
     >>> reader.read(lambda rows: Outputs(model.predict(rows) + 1)) is None, reader.note[:60]
-    (True, 'What was read of the DecisionTreeRegressor differs from what')
+    (True, 'The trees read from the DecisionTreeRegressor do not reprodu')
     """
 
     def __init__(self, model: Any, space: Space, rows: Array) -> None:
         self._model, self._space, self._rows = model, space, rows
-        self._inside: ModelStructure | None = None
-        self._looked = False
+        self._structure: ModelStructure | None = None
+        self._structure_read = False
         self._trees: CellTrees | None = None
         self._read = self._checked = False
         self._snapshot: Snapshot | None = None
         self.note = ""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was read, which another process reads again; what was seen of it holds there, too."""
-        denied = self._checked and self._trees is None
-        empty = {"_inside": None, "_looked": False, "_trees": None, "_read": denied, "_snapshot": None}
+        """Drop what was read, which another process reads again; keep that a check failed."""
+        rejected = self._checked and self._trees is None
+        empty = {"_structure": None, "_structure_read": False, "_trees": None, "_read": rejected, "_snapshot": None}
         return {**vars(self), **empty}
 
     @property
     def inside(self) -> ModelStructure | None:
-        """What the model is made of, looked up once for every fit and not checked."""
+        """Structure of the model, read once per fit and not checked."""
         self._forget_if_refitted()
-        if not self._looked:
+        if not self._structure_read:
             self._snapshot = Snapshot(self._model)
-            self._inside, self._looked = read_structure(self._model, self._space), True
-        return self._inside
+            self._structure, self._structure_read = read_structure(self._model, self._space), True
+        return self._structure
 
     def read(
         self,
@@ -150,17 +147,16 @@ class CellReader:
         affords: Callable[[int], int] = lambda n: n,
         budget: Budget | None = None,
     ) -> CellTrees | None:
-        """Return the model as boxes of cells; None where it is no tree ensemble, or what was read is not the model.
+        """Return the model as boxes of cells; None if it is not a tree ensemble or does not agree with what was read.
 
         Parameters
         ----------
         ask : callable
-            Takes rows ``(n, d)``, returns what the model itself says. It is called once: about rows of the data and
-            about points at the very edges of cells.
+            Takes rows ``(n, d)`` and returns the model's outputs. Called once, on data rows and points at cell edges.
         affords : callable, optional
-            Takes a number of rows, returns how many of them may be asked about now.
+            Takes a number of rows and returns how many of them may be evaluated now.
         budget : Budget, optional
-            With a limit, few rows are asked about; under a deadline, no large ensemble is read.
+            With a limit, few rows are evaluated; under a deadline, no large ensemble is read.
         """
         self._forget_if_refitted()
         if not self._read:
@@ -171,32 +167,34 @@ class CellReader:
             return self._trees
         x = self._rows_to_check(self._trees)
         limited = budget is not None and budget.limited
-        if limited:  # and again the next time, so that the same question has the same rows left
+        if limited:  # checked again each time, so that the same question has the same rows left
             x = x[: affords(_HASTY)]
             if len(x) < _FEWEST:
                 return None
-        right = _agree(self._trees, x, ask(x))
-        self._checked = not (limited and right)
-        if not right:
+        agrees_with_model = _agree(self._trees, x, ask(x))
+        self._checked = not (limited and agrees_with_model)
+        if not agrees_with_model:
             self._trees = None
             self.note = (
-                f"What was read of the {type(self._model).__name__} differs from what it says itself, so that it is "
-                "asked like any other model."
+                f"The trees read from the {type(self._model).__name__} do not reproduce its predictions, so it is "
+                "treated as a black box."
             )
         return self._trees
 
     def _forget_if_refitted(self) -> None:
-        """Forget what was read of a model that was fitted anew in place: nothing of it holds any more."""
+        """Discard what was read if the model was refitted in place."""
         if self._snapshot is not None and not self._snapshot.holds:
-            self._inside, self._looked, self._trees, self._read, self._checked = None, False, None, False, False
-            self._snapshot, self.note = None, ""
+            self._structure = self._trees = self._snapshot = None
+            self._structure_read = self._read = self._checked = False
+            self.note = ""
 
     def _size(self) -> int:
+        """Return the number of nodes times features; 0 for other models."""
         parts = None if self.inside is None else self.inside.parts
         return len(parts.column) * len(self._space) if isinstance(parts, TreeScores) else 0
 
     def _rows_to_check(self, trees: CellTrees) -> Array:
-        """Return rows of the data and, made of them, points just below and above edges ``(n, d)``."""
+        """Return data rows and points derived from them just below and above edges ``(n, d)``."""
         rng = np.random.default_rng(0)
         some = self._rows[np.unique(np.linspace(0, len(self._rows) - 1, _ROWS).astype(int))]
         at = some[rng.integers(len(some), size=_EDGES)]
@@ -205,12 +203,12 @@ class CellReader:
             if len(edges) == 0 or self._space.is_computed[j]:
                 continue
             edge = edges[rng.integers(len(edges), size=_EDGES)]
-            if self._space.features[j].discrete:  # edges lie between whole numbers
+            if self._space.features[j].discrete:  # edges lie between integers
                 edge = edge + np.where(rng.random(_EDGES) < 0.5, -0.5, 0.5)
             else:
                 edge = np.where(rng.random(_EDGES) < 0.5, edge, np.nextafter(edge, np.inf))
             at[:, j] = np.where(np.isnan(at[:, j]), at[:, j], edge)
-        ends = _ends(self._space)
+        ends = _find_bounds(self._space)
         low, high = np.maximum(trees.low, ends[0]), np.minimum(trees.high, ends[1])
         at = at[((at >= low) & (at <= high) | np.isnan(at)).all(axis=1)]
         if len(at):
@@ -220,18 +218,18 @@ class CellReader:
         return found[rng.permutation(len(found))]
 
 
-def _ends(space: Space) -> tuple[Array, Array]:
-    """Return the bounds of features ``(d,)``, whatever the row."""
+def _find_bounds(space: Space) -> tuple[Array, Array]:
+    """Return the bounds of features ``(d,)``, independent of the row."""
     low = [0.0 if f.unordered else -np.inf if f.low is None else f.low for f in space.features]
     high = [len(f.levels or ()) - 1.0 if f.unordered else np.inf if f.high is None else f.high for f in space.features]
     return np.array(low), np.array(high)
 
 
-def _agree(trees: CellTrees, x: Array, said: Outputs) -> bool:
-    """Whether cells say what the model said about rows ``(n, d)``, but for rounding."""
+def _agree(trees: CellTrees, x: Array, outputs: Outputs) -> bool:
+    """Whether cells reproduce the model's outputs for rows ``(n, d)``, up to rounding."""
     known = trees.covers(x)
-    mine, own = trees.outputs(trees.cells(x[known])), np.asarray(said.values)[known]
-    if own.ndim == 1 and mine.ndim == 2 and mine.shape[1] == 2:  # a classifier asked for one class
+    mine, own = trees.outputs(trees.cells(x[known])), np.asarray(outputs.values)[known]
+    if own.ndim == 1 and mine.ndim == 2 and mine.shape[1] == 2:  # the probability of one class
         mine = mine[:, 1]
     if mine.shape != own.shape:
         return False

@@ -1,7 +1,7 @@
-"""The ranges around a point within which a tree ensemble certainly stays in a target, and rules between columns hold.
+"""Ranges around a point within which a tree ensemble is guaranteed to stay in the target and constraints hold.
 
-They are a box of cells that is safe: of one or two features the largest there is, of more one that grows. Where rules
-between columns cut into it, its ends are drawn back.
+They come from a safe box of cells: for one or two features the largest there is, for more a box that grows greedily.
+Where constraints between columns cut into it, its ends are shrunk.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from gbce.trees._unattainable import sum_margin
 
 __all__ = ["Ranges", "find_safe_ranges"]
 
-_MOST_EXACT = 2  # features of which all cells are summed up
-_RUNNING = 1e-11  # of the largest scores: what sums that run over a million cells may round
-_TIGHTER = 1e-9  # relative: by so much more than it has to a sum must do, for links and the target's own comparisons
-_LEAST_WIDTH = 1e-3  # of a feature's scale, that a single cell counts as when it grows
-_WIDEST = 10.0  # scales, that a cell without an end counts as
-_DIGITS = 4  # of the widths of ranges, that their ends are given with
+_MOST_EXACT = 2  # features for which all cells are summed
+_RUNNING = 1e-11  # rounding error of cumulative sums over a million cells, relative to the largest scores
+_TIGHTER = 1e-9  # relative safety margin for links and the target's own comparisons
+_LEAST_WIDTH = 1e-3  # width of a single cell for growing, in units of the feature's scale
+_WIDEST = 10.0  # width of an unbounded cell, in units of the feature's scale
+_DIGITS = 4  # digits of the ends, relative to the width of a range
 
 
 class Ranges(NamedTuple):
-    """Features by position ``(c,)`` with the lowest and the highest value of each ``(c,)``, as encoded."""
+    """Features ``(c,)`` by position, with the lowest and highest encoded value of each ``(c,)``."""
 
     features: Array
     low: Array
@@ -43,112 +43,105 @@ def find_safe_ranges(
     x: Array,
     target: Target,
     which: Array,
-    rules: Sequence[Constraint] | None = None,
+    constraints: Sequence[Constraint] | None = None,
 ) -> Ranges | None:
-    """Return ranges of some features, all others as they are, within which every row reaches the target.
+    """Return ranges of some features, all others fixed, within which every row reaches the target.
 
-    Of one or two features they are as wide as they can be, by the product of their widths, but for their digits.
+    For one or two features they have the largest product of widths, up to the rounding of their ends.
 
     Parameters
     ----------
     trees : CellTrees
-        The first model, seen to be right.
+        The first model, verified against its predictions.
     space : Space
-        With limits, steps and units.
+        The features, with limits, steps and units.
     x0 : array of shape (d,)
         The row, for its limits.
     x : array of shape (d,)
         A point that reaches the target.
     target : Target
-        With its numbers filled in.
+        The resolved target.
     which : int array of shape (c,)
         Features that may vary.
-    rules : sequence of Constraint, optional
-        What every row in the ranges keeps, as the point does; the space's own when left out. A column has no range
-        where a rule about it does not come to linear inequalities once the columns that do not vary are filled in.
+    constraints : sequence of Constraint, optional
+        Constraints that every row in the ranges satisfies, as the point does; the space's own by default. A column has
+        no range if a constraint on it does not reduce to linear inequalities once the fixed columns are filled in.
 
     Returns
     -------
     Ranges or None
-        Each holds the point's own value, with ends of few digits. Of categories, booleans and missing values there is
-        none. None where the target's conditions on scores do not say it all, where other columns are computed from
-        these, or where no range is more than a point.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> import gbce
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
-    >>> x = np.arange(10.0)[:, None]
-    >>> space = gbce.Space.infer(x, bounds="data")
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0])
-    >>> trees, wish = read_cells(read_structure(model, space), space, x), gbce.Range(3.9, 6.1, scale=1).resolve(1.0)
-    >>> find_safe_ranges(trees, space, x[0], x[5], wish, np.array([0]))
-    Ranges(features=array([0]), low=array([3.501]), high=array([6.5]))
+        Each range contains the point's own value and has ends of few digits; categories, booleans and missing values
+        have none. None if score bounds are not sufficient for the target, if there are computed columns, or if no range
+        is more than a point.
     """
-    conditions = score_bounds_of(trees.inside, target)
-    if conditions is None or not _say_it_all(trees, target) or space.is_computed.any():
+    bounds = score_bounds_of(trees.inside, target)
+    if bounds is None or not _is_sufficient(trees, target) or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
         return None
     which = np.array([j for j in which.tolist() if not space.features[j].unordered and not np.isnan(x[j])], dtype=int)
-    which, halves = _read_rules(space, x, which, space.constraints if rules is None else rules)
+    which, half_spaces = _linearise_constraints(
+        space, x, which, space.constraints if constraints is None else constraints
+    )
     if not len(which):
         return None
     allowed = [_allow_cells(trees, space, x0, j, space.limits(x0)) for j in which.tolist()]
-    grown = _find_boxes(trees, trees.cells(x[None, :])[0], conditions, which, allowed)
+    grown = _find_boxes(trees, trees.cells(x[None, :])[0], bounds, which, allowed)
     if grown is None:
         return None
-    low, high = _keep_rules(halves, x[which], *_ends(trees, space, x0, which, *grown))
+    low, high = _apply_half_spaces(half_spaces, x[which], *_find_ends(trees, space, x0, which, *grown))
     low, high = _pick_widest(space, which, allowed, low, high)
-    low, high = _shorten(space, which, x[which], low, high)
+    low, high = _round_ends(space, which, x[which], low, high)
     some = high > low
     return Ranges(which[some], low[some], high[some]) if some.any() else None
 
 
-def _say_it_all(trees: CellTrees, target: Target) -> bool:
-    """Whether every row that meets the conditions reaches the target: not for a probability among many classes."""
+def _is_sufficient(trees: CellTrees, target: Target) -> bool:
+    """Whether the score bounds are sufficient for the target: not for a probability among many classes."""
     return not isinstance(target, Class) or trees.inside.link != "softmax" or target.probability == 0.5
 
 
-def _read_rules(space: Space, x: Array, which: Array, rules: Sequence[Constraint]) -> tuple[Array, list["_Half"]]:
-    """Return the features that may vary, and what rules ask of these ``(c,)``: weights ``(c,)`` and a bound."""
+def _linearise_constraints(
+    space: Space, x: Array, which: Array, constraints: Sequence[Constraint]
+) -> tuple[Array, list["_HalfSpace"]]:
+    """Return the features that may vary and the linear inequalities that constraints impose on them."""
     while True:
-        names, halves = [space.names[j] for j in which.tolist()], []
-        for rule in rules:
-            about = set(names) & set(names if (known := rule.names()) is None else known)
-            found = rule.among(space, x, about) if about else []
-            if found is None:  # it cannot be kept with these
+        names, half_spaces = [space.names[j] for j in which.tolist()], []
+        for constraint in constraints:
+            about = set(names) & set(names if (known := constraint.names()) is None else known)
+            found = constraint.among(space, x, about) if about else []
+            if found is None:  # not linear in these
                 which = which[[name not in about for name in names]]
                 break
-            halves += [_Half(np.array([weights.get(name, 0.0) for name in names]), bound) for weights, bound in found]
+            half_spaces += [
+                _HalfSpace(np.array([weights.get(name, 0.0) for name in names]), bound) for weights, bound in found
+            ]
         else:
-            return which, [half for half in halves if half.weights.any()]
+            return which, [half_space for half_space in half_spaces if half_space.weights.any()]
 
 
-class _Half(NamedTuple):
-    """An inequality ``weights @ x <= bound`` of the features that vary."""
+class _HalfSpace(NamedTuple):
+    """An inequality ``weights @ x <= bound`` on the features that vary."""
 
     weights: Array
     bound: float
 
 
 def _find_boxes(
-    trees: CellTrees, cells: Array, conditions: ScoreBounds, which: Array, allowed: list[AllowedCells]
+    trees: CellTrees, cells: Array, bounds: ScoreBounds, which: Array, allowed: list[AllowedCells]
 ) -> tuple[Array, Array] | None:
-    """Return the first and the last cells ``(k, c)`` of safe boxes; None if not even the point's own cells are safe."""
-    room = sum_margin(trees.tree, trees.value, trees.base, trees.epsilon, trees.n_trees, conditions.weights)
-    least = conditions.least + room + _TIGHTER * np.maximum(1.0, np.abs(conditions.least))
-    least = least - conditions.weights @ trees.base
+    """Return the first and last cells ``(k, c)`` of safe boxes; None if the point's own cells are not safe."""
+    margin = sum_margin(trees.tree, trees.value, trees.base, trees.epsilon, trees.n_trees, bounds.weights)
+    least = bounds.least + margin + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
+    least = least - bounds.weights @ trees.base
     some = np.arange(len(trees.tree))
     for j in trees.used.tolist():
         if j not in which:
             some = some[trees.holds(j, int(cells[j]))[some]]
     if len(which) <= _MOST_EXACT:
-        running = _RUNNING * np.abs(trees.value[some] @ conditions.weights.T).max(axis=0) * trees.n_trees
-        return find_boxes(trees, some, which, cells[which], conditions.weights, least + running, allowed)
-    box = GrowingBox(trees, some, which, cells[which], conditions.weights, least)
+        running = _RUNNING * np.abs(trees.value[some] @ bounds.weights.T).max(axis=0) * trees.n_trees
+        return find_boxes(trees, some, which, cells[which], bounds.weights, least + running, allowed)
+    box = GrowingBox(trees, some, which, cells[which], bounds.weights, least)
     if not box.slack >= 0:
         return None
     first, last = grow_box(box, allowed)
@@ -156,7 +149,7 @@ def _find_boxes(
 
 
 def _allow_cells(trees: CellTrees, space: Space, x0: Array, j: int, limits: tuple[Array, Array]) -> AllowedCells:
-    """Return the cells that the limits leave and that are known, with widths in units of the feature's scale."""
+    """Return the known cells within the limits, with widths in units of the feature's scale."""
     low, high = (float(end[j]) for end in limits)
     edges, scale = trees.edges[j], float(space.scale[j])
     far = _WIDEST * scale
@@ -172,8 +165,10 @@ def _allow_cells(trees: CellTrees, space: Space, x0: Array, j: int, limits: tupl
     return AllowedCells(first, last, places, _LEAST_WIDTH, empty)
 
 
-def _ends(trees: CellTrees, space: Space, x0: Array, which: Array, first: Array, last: Array) -> tuple[Array, Array]:
-    """Return the lowest and the highest values ``(k, c)`` of ranges of cells ``(k, c)``, within the limits."""
+def _find_ends(
+    trees: CellTrees, space: Space, x0: Array, which: Array, first: Array, last: Array
+) -> tuple[Array, Array]:
+    """Return the lowest and highest values ``(k, c)`` of ranges of cells ``(k, c)``, within the limits."""
     low, high = np.empty(first.shape), np.empty(first.shape)
     limits = space.limits(x0)
     for i, j in enumerate(which.tolist()):
@@ -184,46 +179,48 @@ def _ends(trees: CellTrees, space: Space, x0: Array, which: Array, first: Array,
     return low, high
 
 
-def _keep_rules(halves: list[_Half], x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return ranges ``(n, c)`` that keep inequalities, out of ranges ``(k, c)`` around a point ``(c,)`` that does.
+def _apply_half_spaces(half_spaces: list[_HalfSpace], x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Shrink ranges ``(k, c)`` around a point ``(c,)`` until they satisfy the inequalities; returns ranges ``(n, c)``.
 
-    Where several features share what an inequality leaves, it is shared in proportion and, of two features, also given
-    to one of them first.
+    The slack of an inequality is divided among features in proportion and, for two features, also given to either
+    first.
     """
-    orders = [None, *permutations(range(len(x)))] if 1 < len(x) <= _MOST_EXACT and halves else [None]
+    orders = [None, *permutations(range(len(x)))] if 1 < len(x) <= _MOST_EXACT and half_spaces else [None]
     found = []
     for order in orders:
         ends = low, high
-        for half in halves:
-            ends = _draw_back(half, x, *ends, order)
+        for half_space in half_spaces:
+            ends = _shrink_ranges(half_space, x, *ends, order)
         found.append(ends)
     return np.vstack([ends[0] for ends in found]), np.vstack([ends[1] for ends in found])
 
 
-def _draw_back(half: _Half, x: Array, low: Array, high: Array, order: tuple[int, ...] | None) -> tuple[Array, Array]:
-    """Return ranges ``(k, c)`` that keep one inequality; features in ``order`` go as far as they can."""
-    weights, left = half.weights, max(half.bound - float(half.weights @ x), 0.0)
-    asked = np.zeros(low.shape)
+def _shrink_ranges(
+    half_space: _HalfSpace, x: Array, low: Array, high: Array, order: tuple[int, ...] | None
+) -> tuple[Array, Array]:
+    """Shrink ranges ``(k, c)`` until they satisfy one inequality; features in ``order`` extend as far as possible."""
+    weights, left = half_space.weights, max(half_space.bound - float(half_space.weights @ x), 0.0)
+    wanted = np.zeros(low.shape)
     for i in np.flatnonzero(weights).tolist():
-        asked[:, i] = weights[i] * ((high if weights[i] > 0 else low)[:, i] - x[i])
-    given = np.minimum(asked, left)
+        wanted[:, i] = weights[i] * ((high if weights[i] > 0 else low)[:, i] - x[i])
+    granted = np.minimum(wanted, left)
     if order is None:
-        total = given.sum(axis=1, keepdims=True)
-        given = given * (left / np.maximum(total, max(left, np.finfo(float).tiny)))
+        total = granted.sum(axis=1, keepdims=True)
+        granted = granted * (left / np.maximum(total, max(left, np.finfo(float).tiny)))
     else:
-        spent = np.cumsum(given[:, order], axis=1) - given[:, order]
-        given[:, order] = np.clip(left - spent, 0.0, given[:, order])
+        spent = np.cumsum(granted[:, order], axis=1) - granted[:, order]
+        granted[:, order] = np.clip(left - spent, 0.0, granted[:, order])
     low, high = low.copy(), high.copy()
     for i in np.flatnonzero(weights).tolist():
-        ends, less = (high if weights[i] > 0 else low)[:, i], given[:, i] < asked[:, i]
-        ends[less] = x[i] + given[less, i] / weights[i]
+        ends, less = (high if weights[i] > 0 else low)[:, i], granted[:, i] < wanted[:, i]
+        ends[less] = x[i] + granted[less, i] / weights[i]
     return low, high
 
 
 def _pick_widest(
     space: Space, which: Array, allowed: list[AllowedCells], low: Array, high: Array
 ) -> tuple[Array, Array]:
-    """Return the ends ``(c,)`` of those ranges ``(k, c)`` with the largest product of widths, in whole steps."""
+    """Return the ends ``(c,)`` of the ranges ``(k, c)`` with the largest product of widths, in integer steps."""
     log_widths = np.zeros(len(low))
     for i, (j, axis) in enumerate(zip(which.tolist(), allowed, strict=True)):
         if space.features[j].discrete:
@@ -234,8 +231,8 @@ def _pick_widest(
     return low[best], high[best]
 
 
-def _shorten(space: Space, which: Array, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return ends with few digits, inside of what they were, with the point between them."""
+def _round_ends(space: Space, which: Array, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Round ends to few digits, inwards and with the point between them."""
     low, high = low.copy(), high.copy()
     for i, j in enumerate(which.tolist()):
         if space.features[j].kind != "real":

@@ -1,9 +1,9 @@
-"""Boxes of cells around a point in which a tree ensemble certainly says enough.
+"""Boxes of cells around a point in which a tree ensemble is guaranteed to satisfy bounds on its scores.
 
-Of one or two features all cells are summed up, which gives every largest box. Of more, a box grows for as long as the
-worst leaves of all trees still add up to enough. Two ways to grow, as neither is always wider: by the next cell that
-adds most to the logarithms of the widths for what it takes from the slack, which spreads the room over the features;
-and by the stretch of cells that adds most to the widths themselves, as shares of what each feature may be.
+For one or two features all cells are summed, which gives every maximal box. For more, a box grows while the worst
+leaves of all trees still sum to enough. It grows in two ways, neither of which is always wider: by the next cell that
+adds most to the log widths per slack, which spreads over the features; and by the run of cells that adds most to the
+widths as shares of the allowed range.
 """
 
 from copy import copy
@@ -17,28 +17,27 @@ from gbce.trees._cells import CellTrees
 
 __all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
 
-_MOST_CELLS = 500_000  # of two features, summed up in some hundredths of a second; of more, those around the point
-_MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, some of them are tried
-
-_MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
-_LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
+_MOST_CELLS = 500_000  # cells of two features, summed in some hundredths of a second; with more, those near the point
+_MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, a subset is tried
+_MOST_STEPS = 5_000  # cells or runs of cells added, a fraction of a second; hand-tuned
+_LEAST_LOSS = 1e-9  # smallest loss of a step relative to the slack, so that free steps come first
 
 
 class AllowedCells(NamedTuple):
-    """The cells that one feature may have: the first and the last of them, and where each begins ``(n_cells + 1,)``."""
+    """Cells that one feature may have: the first and the last, and where each begins ``(n_cells + 1,)``."""
 
     first: int
     last: int
     places: Array
-    least: float  # width that a single cell counts as
-    empty: Array = np.zeros(0, dtype=bool)  # which cells hold no value that the feature can have, if any
+    least: float  # minimum width, of a single cell
+    empty: Array = np.zeros(0, dtype=bool)  # cells without an attainable value, if any
 
     def none_in(self, first: int, last: int) -> Array:
-        """Return which of some cells hold no value ``(n,)``."""
+        """Return which of the cells from ``first`` to ``last`` hold no attainable value."""
         return self.empty[first : last + 1] if len(self.empty) else np.zeros(last + 1 - first, dtype=bool)
 
     def width(self, first: int, last: int) -> float:
-        """How wide cells are together."""
+        """Return the total width of cells."""
         return max(float(self.places[last + 1] - self.places[first]), self.least)
 
 
@@ -51,10 +50,9 @@ def find_boxes(
     least: Array,
     allowed: list[AllowedCells],
 ) -> tuple[Array, Array] | None:
-    """Return the first and the last cells ``(k, c)`` of the largest safe boxes of one or two features around a point.
+    """Return the first and last cells ``(k, c)`` of the maximal safe boxes of one or two features around a point.
 
-    None where the point's own cells are not safe. Every safe box lies in one of them; only those near the point do
-    where there are too many cells.
+    None if the point's own cells are not safe. With too many cells, only those near the point are considered.
 
     Parameters
     ----------
@@ -67,32 +65,32 @@ def find_boxes(
     cells : int array of shape (c,)
         The point's own cells.
     weights, least : arrays of shape (q, K) and (q,)
-        Sums of scores, and what they must come to.
+        Score weights of each sum, and its lower bound.
     allowed : list of c AllowedCells
         Cells that the box may have.
     """
     ends = np.array([[axis.first, axis.last] for axis in allowed])
-    for i, axis in enumerate(allowed):  # no box reaches beyond what is safe where this feature alone varies
+    for i, axis in enumerate(allowed):  # no box extends beyond what is safe if this feature alone varies
         alone = np.column_stack([cells, cells])
         alone[i] = ends[i]
-        good = _sum_up(trees, some, which, weights, least, alone).ravel() | axis.none_in(*ends[i])
+        good = _sum_cells(trees, some, which, weights, least, alone).ravel() | axis.none_in(*ends[i])
         at = int(cells[i] - ends[i, 0])
         if not (0 <= at < len(good) and good[at]):
             return None
-        ends[i] = cells[i] - _run(good[at::-1]), cells[i] + _run(good[at:])
+        ends[i] = cells[i] - _count_run(good[at::-1]), cells[i] + _count_run(good[at:])
     if len(which) == 1:
         return ends[None, :, 0], ends[None, :, 1]
     ends = _narrow(ends, cells)
-    good = _sum_up(trees, some, which, weights, least, ends)
+    good = _sum_cells(trees, some, which, weights, least, ends)
     good |= allowed[0].none_in(*ends[0])[:, None] | allowed[1].none_in(*ends[1])
     low, high = _largest_boxes(good, *(cells - ends[:, 0]).tolist())
     return low + ends[:, 0], high + ends[:, 0]
 
 
-def _spans_of(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array, Array]:
-    """Return leaves by position in ``some`` ``(n,)`` with the first and the last cells ``(n, c)`` that they hold.
+def _list_spans(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array, Array]:
+    """Return leaves by position in ``some`` ``(n,)`` with the first and last cells ``(n, c)`` that they hold.
 
-    A leaf that holds several runs of cells of a feature stands there once for each.
+    A leaf with several runs of cells of a feature appears once for each.
     """
     leaf = np.arange(len(some))
     ends = [trees.first[np.ix_(some, which)].astype(int), trees.last[np.ix_(some, which)].astype(int)]
@@ -108,17 +106,17 @@ def _spans_of(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array
     return leaf[kept], ends[0][kept], ends[1][kept]
 
 
-def _sum_up(trees: CellTrees, some: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
-    """Return in which cells ``(a, b)`` between the ends ``(c, 2)`` of one or two features leaves add up to enough."""
+def _sum_cells(trees: CellTrees, some: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
+    """Return in which cells ``(a, b)`` between the ends ``(c, 2)`` of one or two features leaf sums meet the bounds."""
     for j, (begin, end) in zip(which.tolist(), ends.tolist(), strict=True):
         if j not in trees.set_features:
             some = some[(trees.first[some, j] <= end) & (trees.last[some, j] >= begin)]
-    leaf, first, last = _spans_of(trees, which, some)
+    leaf, first, last = _list_spans(trees, which, some)
     worth = (trees.value[some] @ weights.T)[leaf]
     met = ((first <= ends[:, 1]) & (last >= ends[:, 0])).all(axis=1)
     low, high = np.maximum(first[met], ends[:, 0]) - ends[:, 0], np.minimum(last[met], ends[:, 1]) + 1 - ends[:, 0]
     shape = ends[:, 1] + 1 - ends[:, 0]
-    if len(shape) == 1:  # the other has one cell
+    if len(shape) == 1:  # a second axis of one cell
         low, high, shape = np.insert(low, 1, 0, axis=1), np.insert(high, 1, 1, axis=1), np.append(shape, 1)
     n = int(shape[1]) + 1
     corners = [(low, low, 1.0), (low, high, -1.0), (high, low, -1.0), (high, high, 1.0)]
@@ -131,19 +129,19 @@ def _sum_up(trees: CellTrees, some: Array, which: Array, weights: Array, least: 
     return good
 
 
-def _run(good: Array) -> int:
+def _count_run(good: Array) -> int:
     """Return how many cells after the first are good until one is not."""
     return int(np.argmin(np.append(good[1:], False)))
 
 
 def _narrow(ends: Array, cells: Array) -> Array:
-    """Return ends ``(2, 2)`` nearer to a point's cells where there are too many between them."""
+    """Move ends ``(2, 2)`` closer to a point's cells if there are too many cells between them."""
     share = np.sqrt(_MOST_CELLS / np.prod(ends[:, 1] + 1.0 - ends[:, 0]))
     return ends if share >= 1 else cells[:, None] + (share * (ends - cells[:, None])).astype(int)
 
 
 def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
-    """Return the first and the last cells ``(k, 2)`` of all largest boxes of good cells ``(n, m)`` around a cell."""
+    """Return the first and last cells ``(k, 2)`` of all maximal boxes of good cells ``(n, m)`` around a cell."""
     right, left = good[:, b:], good[:, b::-1]
     stop = b + np.argmin(np.column_stack([right, np.zeros(len(good), dtype=bool)]), axis=1) - 1
     begin = b + 1 - np.argmin(np.column_stack([left, np.zeros(len(good), dtype=bool)]), axis=1)
@@ -161,39 +159,39 @@ def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
 
 
 def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow out of the same one.
+    """Return the first and last cells ``(c,)`` of the wider of two boxes grown from the same one.
 
-    The wider is the one with room in more features, and of the same number the one with the larger shares of what each
-    feature may be.
+    The wider box has a positive width in more features or, if tied, larger shares of the allowed ranges.
     """
-    grown = [way(box.copy(), allowed) for way in (_by_cells, _by_stretches)]
-    first, last = max(grown, key=lambda ends: _worth(allowed, *ends))
+    grown = [grow(box.copy(), allowed) for grow in (_grow_by_cells, _grow_by_runs)]
+    first, last = max(grown, key=lambda ends: _rank_box(allowed, *ends))
     return first, last
 
 
-def _worth(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[int, float]:
+def _rank_box(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[int, float]:
+    """Return the number of features with a positive width, and the sum of width shares."""
     widths = [axis.width(*ends) for axis, *ends in zip(allowed, first.tolist(), last.tolist(), strict=True)]
     shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(allowed, widths, strict=True)]
     return sum(width > axis.least for axis, width in zip(allowed, widths, strict=True)), float(np.sum(shares))
 
 
-def _by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Grow by the cell that adds most to the logarithms of the widths for what it takes from the slack."""
-    stuck: set[tuple[int, int]] = set()
+def _grow_by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Grow by the cell that adds most to the log widths per lost slack."""
+    closed: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
         best: tuple[float, int, int] | None = None
         for i, axis in enumerate(allowed):
             for side in (-1, 1):
                 cell = box.next_cell(i, side)
-                if (i, side) in stuck or not axis.first <= cell <= axis.last:
+                if (i, side) in closed or not axis.first <= cell <= axis.last:
                     continue
-                then = box.slack_with(i, cell)
-                if not then >= 0:  # a larger box loses more: never again
-                    stuck.add((i, side))
+                slack_then = box.slack_with(i, cell)
+                if not slack_then >= 0:  # a larger box loses more, so this side is closed
+                    closed.add((i, side))
                     continue
                 wider = axis.width(min(cell, int(box.first[i])), max(cell, int(box.last[i])))
                 gain = np.log(wider / axis.width(int(box.first[i]), int(box.last[i])))
-                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                score = gain / (box.slack - slack_then + _LEAST_LOSS * (1.0 + box.slack))
                 if best is None or score > best[0]:
                     best = score, i, side
         if best is None:
@@ -203,22 +201,22 @@ def _by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Ar
     return box.first, box.last
 
 
-def _by_stretches(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Grow by the stretch of cells that adds most to the shares of the widths for what it takes from the slack."""
-    stuck: set[tuple[int, int]] = set()
+def _grow_by_runs(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Grow by the run of cells that adds most to the width shares per lost slack."""
+    closed: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
         best: tuple[float, int, int, int] | None = None
         for i, axis in enumerate(allowed):
             for side, end in ((-1, axis.first), (1, axis.last)):
-                if (i, side) in stuck:
+                if (i, side) in closed:
                     continue
-                then = box.slacks_towards(i, side, end)
-                then = then[: int(np.count_nonzero(then >= 0))]
-                if not len(then):  # a larger box loses more: never again
-                    stuck.add((i, side))
+                slack_then = box.slacks_towards(i, side, end)
+                slack_then = slack_then[: int(np.count_nonzero(slack_then >= 0))]
+                if not len(slack_then):  # a larger box loses more, so this side is closed
+                    closed.add((i, side))
                     continue
-                gain = _gained(axis, int(box.first[i]), int(box.last[i]), side, len(then))
-                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                gain = _compute_gains(axis, int(box.first[i]), int(box.last[i]), side, len(slack_then))
+                score = gain / (box.slack - slack_then + _LEAST_LOSS * (1.0 + box.slack))
                 most = int(np.argmax(score))
                 if best is None or score[most] > best[0]:
                     best = float(score[most]), i, side, most + 1
@@ -230,8 +228,8 @@ def _by_stretches(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array
     return box.first, box.last
 
 
-def _gained(axis: AllowedCells, first: int, last: int, side: int, n: int) -> Array:
-    """Return what one to ``n`` cells more on a side add to the width ``(n,)``, as shares of what may be."""
+def _compute_gains(axis: AllowedCells, first: int, last: int, side: int, n: int) -> Array:
+    """Return the width added by one to ``n`` more cells on a side ``(n,)``, as shares of the allowed range."""
     if side > 0:
         wider = axis.places[last + 2 : last + 2 + n] - axis.places[first]
     else:
@@ -241,25 +239,23 @@ def _gained(axis: AllowedCells, first: int, last: int, side: int, n: int) -> Arr
 
 
 class GrowingBox:
-    """Cells of some features, and how much the worst leaves of all trees that it meets add up to beyond what is needed.
+    """A box of cells, and the slack by which the worst leaves that intersect it exceed the bounds.
 
-    It knows for each leaf in how many features it lies outside: a cell more of one feature brings in only leaves that
+    It counts for each leaf the features in which it lies outside: a new cell of one feature brings in only leaves that
     lie outside in that feature alone.
 
     Parameters
     ----------
     trees : CellTrees
-        The model.
+        The ensemble.
     some : int array of shape (m,)
-        Leaves that the box may meet, in the order of their trees.
+        Leaves that the box may intersect, in the order of their trees.
     which : int array of shape (c,)
         Features that may vary.
     cells : int array of shape (c,)
         Their cells at the point.
-    weights : array of shape (k, n_outputs)
-        Of the outputs, for each condition on scores.
-    least : array of shape (k,)
-        What the leaves have to add up to.
+    weights, least : arrays of shape (q, K) and (q,)
+        Score weights of each sum, and its lower bound.
     """
 
     def __init__(self, trees: CellTrees, some: Array, which: Array, cells: Array, weights: Array, least: Array) -> None:
@@ -268,94 +264,97 @@ class GrowingBox:
         begins = np.concatenate([[True], tree[1:] != tree[:-1]])
         self._tree = np.cumsum(begins) - 1
         self._worth, self._least = trees.value[some] @ weights.T, least
-        self._reach = [_CellsOf(trees, int(j), some) for j in which.tolist()]
-        inside = [reach.meets(cell) for reach, cell in zip(self._reach, cells.tolist(), strict=True)]
+        self._feature_leaves = [_FeatureLeaves(trees, int(j), some) for j in which.tolist()]
+        inside = [leaves.meets(cell) for leaves, cell in zip(self._feature_leaves, cells.tolist(), strict=True)]
         self._outside = [~met for met in inside]
         self._n_outside = np.sum(self._outside, axis=0, initial=0) + np.zeros(len(some), dtype=int)
         meets = (self._n_outside == 0)[:, None]
         self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
-        self.slack = self._beyond(self._worst)
+        self.slack = self._compute_slack(self._worst)
 
     def copy(self) -> Self:
-        """Return a box that grows by itself; what never changes is shared."""
+        """Return a box that grows independently; constant arrays are shared."""
         other = copy(self)
         other.first, other.last, other._n_outside = self.first.copy(), self.last.copy(), self._n_outside.copy()
         other._outside = [outside.copy() for outside in self._outside]
         return other
 
     def next_cell(self, i: int, side: int) -> int:
-        """Return the cell that is next to the ``i``-th feature's below, for -1, or above, for 1."""
+        """Return the next cell of the ``i``-th feature below (-1) or above (1) the box."""
         return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
 
     def slack_with(self, i: int, cell: int) -> float:
-        """Return the slack if a cell of the ``i``-th feature were added."""
-        new = self._new(i, cell)
+        """Return the slack after adding a cell of the ``i``-th feature."""
+        new = self._find_new_leaves(i, cell)
         new = new[self._n_outside[new] == 1]
-        return self._beyond(self._worst_with(new)) if len(new) else self.slack
+        return self._compute_slack(self._update_worst(new)) if len(new) else self.slack
 
     def slacks_towards(self, i: int, side: int, end: int) -> Array:
-        """Return the slacks ``(n,)`` if one, two, ... cells of the ``i``-th feature were added, up to an end."""
+        """Return the slacks ``(n,)`` after adding one, two, ... cells of the ``i``-th feature, up to an end."""
         begin = int(self.last[i] if side > 0 else self.first[i])
         n = (end - begin) * side
         if n <= 0:
             return np.zeros(0)
         leaves = np.flatnonzero(self._outside[i] & (self._n_outside == 1))
-        when = self._reach[i].steps_to(leaves, begin, side)  # the first step that meets each
+        when = self._feature_leaves[i].steps_to(leaves, begin, side)  # the first step that brings in each leaf
         leaves, when = leaves[when <= n], when[when <= n]
-        lost = np.array([self._lost(leaves, when, k, n) for k in range(self._worth.shape[1])])
+        lost = np.array([self._compute_losses(leaves, when, k, n) for k in range(self._worth.shape[1])])
         now = self._worst.sum(axis=0) - self._least
         return np.asarray((now[:, None] - np.cumsum(lost, axis=1)).min(axis=0))
 
-    def _lost(self, leaves: Array, when: Array, k: int, n: int) -> Array:
-        """Return what each of ``n`` steps takes from the ``k``-th sum ``(n,)``, if it brings in some leaves."""
+    def _compute_losses(self, leaves: Array, when: Array, k: int, n: int) -> Array:
+        """Return how much each of ``n`` steps takes from the ``k``-th sum ``(n,)`` by bringing in leaves."""
         worse = self._worth[leaves, k] < self._worst[self._tree[leaves], k]
         leaves, when = leaves[worse], when[worse]
         order = np.lexsort((when, self._tree[leaves]))
         leaves, when = leaves[order], when[order]
         tree, worth = self._tree[leaves], self._worth[leaves, k]
-        lowest = _running_least(tree, worth)
+        lowest = _running_minimum(tree, worth)
         begins = np.diff(tree, prepend=-1) > 0
         before = np.where(begins, self._worst[tree, k], np.concatenate([worth[:1], lowest[:-1]]))
         return np.asarray(np.bincount(when - 1, weights=before - lowest, minlength=n))
 
     def add(self, i: int, side: int) -> None:
-        """Add the cell of the ``i``-th feature that is next below, for -1, or above, for 1."""
-        new = self._new(i, self.next_cell(i, side))
+        """Add the next cell of the ``i``-th feature below (-1) or above (1)."""
+        new = self._find_new_leaves(i, self.next_cell(i, side))
         (self.first if side < 0 else self.last)[i] += side
         self._outside[i][new] = False
         self._n_outside[new] -= 1
         met = new[self._n_outside[new] == 0]
         if len(met):
-            self._worst = self._worst_with(met)
-            self.slack = self._beyond(self._worst)
+            self._worst = self._update_worst(met)
+            self.slack = self._compute_slack(self._worst)
 
-    def _new(self, i: int, cell: int) -> Array:
-        begins = self._reach[i].next_to(cell, above=cell > self.last[i])
-        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell)) if begins is None else begins
+    def _find_new_leaves(self, i: int, cell: int) -> Array:
+        """Return the leaves that a cell of the ``i``-th feature brings in."""
+        begins = self._feature_leaves[i].next_to(cell, above=cell > self.last[i])
+        return np.flatnonzero(self._outside[i] & self._feature_leaves[i].meets(cell)) if begins is None else begins
 
-    def _worst_with(self, leaves: Array) -> Array:
+    def _update_worst(self, leaves: Array) -> Array:
+        """Return the worst leaf of each tree after adding leaves."""
         worst, tree = self._worst.copy(), self._tree[leaves]
-        for k in range(worst.shape[1]):  # numpy is quicker with one column after the other
+        for k in range(worst.shape[1]):  # numpy is faster one column at a time
             np.minimum.at(worst[:, k], tree, self._worth[leaves, k])
         return worst
 
-    def _beyond(self, worst: Array) -> float:
+    def _compute_slack(self, worst: Array) -> float:
+        """Return the slack of the worst leaves."""
         return float((worst.sum(axis=0) - self._least).min())
 
 
-def _running_least(group: Array, values: Array) -> Array:
-    """Return the least of each value and those before it in its group ``(n,)``; groups are sorted upwards."""
+def _running_minimum(group: Array, values: Array) -> Array:
+    """Return the running minimum within groups ``(n,)``, which are sorted ascending."""
     if not len(values):
         return values
     upwards = np.argsort(values, kind="stable")
     rank = np.empty(len(values), dtype=int)
     rank[upwards] = np.arange(len(values))
-    shift = (group[-1] - group) * len(values)  # each group below all before it: a minimum begins anew
+    shift = (group[-1] - group) * len(values)  # each group ranks below all earlier ones, so the minimum restarts
     return np.asarray(values[upwards[np.minimum.accumulate(rank + shift) - shift]])
 
 
-class _CellsOf:
-    """Which leaves ``(m,)`` meet a cell of one feature."""
+class _FeatureLeaves:
+    """Which leaves ``(m,)`` hold a cell of one feature."""
 
     def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
         own = np.flatnonzero(trees.set_features == j)
@@ -367,7 +366,7 @@ class _CellsOf:
 
     @cached_property
     def _by_end(self) -> dict[bool, tuple[Array, Array]]:
-        """Leaves that hold some cell, sorted by their first cell and by their last, with that cell."""
+        """Leaves that hold some cell, sorted by their first and by their last cell, with that cell."""
         some = np.flatnonzero(self._first <= self._last)
         found = {}
         for above, ends in ((True, self._first[some]), (False, self._last[some])):
@@ -376,7 +375,7 @@ class _CellsOf:
         return found
 
     def next_to(self, cell: int, *, above: bool) -> Array | None:
-        """Return the leaves that a box meets first at a cell above or below it; None where cells have no order."""
+        """Return the leaves that a growing box meets first at a cell above or below it; None for unordered cells."""
         if self._allowed is not None:
             return None
         leaves, ends = self._by_end[above]
@@ -384,12 +383,13 @@ class _CellsOf:
         return np.asarray(leaves[begin:end])
 
     def meets(self, cell: int) -> Array:
+        """Return which leaves hold a cell."""
         if self._allowed is not None:
             return np.asarray(self._allowed[:, cell], dtype=bool)
         return np.asarray((self._first <= cell) & (self._last >= cell))
 
     def steps_to(self, leaves: Array, begin: int, side: int) -> Array:
-        """Return how many cells some leaves are away on a side; more than there are for those on the other side."""
+        """Return the distance in cells to leaves on a side; a huge number for leaves on the other side."""
         if self._allowed is not None:
             ahead = self._allowed[leaves][:, begin + 1 :] if side > 0 else self._allowed[leaves][:, :begin][:, ::-1]
             never = np.ones((len(leaves), 1), dtype=bool)

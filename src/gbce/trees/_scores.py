@@ -1,4 +1,7 @@
-"""What the scores of a model are made of, where its parts can be read: trees, or a weighted sum of columns."""
+"""Scores of a model as a sum over trees or a linear function of its columns, and what all framework readers share.
+
+:class:`TreeScores` holds the nodes of all trees in flat arrays; readers build it from a :class:`Tree` per tree.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,50 +21,53 @@ __all__ = [
     "Tree",
     "TreeScores",
     "as_matrix",
-    "codes_in",
-    "in_column",
+    "category_codes",
+    "place_in_column",
     "stack_trees",
 ]
 
-# --- what the scores of a model are made of, where its parts can be read ---------------------------------------------
+# Relative rounding errors of sums.
+DOUBLE = float(np.finfo(float).eps)
+SINGLE = float(np.finfo(np.float32).eps)
+_MOST_AT_ONCE = 4_000_000  # leaf values summed at once: 32 MB; hand-tuned
+_BETWEEN_SIDES = 0.5  # threshold between the sides of a set, 0 and 1
 
-_MOST_AT_ONCE = 4_000_000  # leaf values added up in one go, by hand: 32 MB
-_BETWEEN_SIDES = 0.5  # of the sides of a set, which are 0 and 1
+# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class TreeScores:
-    """Scores that are a sum over trees: at a node, a value of at most the threshold goes left, or a category of a set.
+    """Scores that are a sum over trees: at a node, a value up to the threshold, or a category in a set, goes left.
 
     Parameters
     ----------
     column : int array of shape (N,)
-        That each node asks about; -1 for a leaf.
+        Column of each split; -1 for a leaf.
     threshold : array of shape (N,)
-        Largest value that goes left; NaN where a set of categories does.
+        Largest value that goes left; NaN for a set of categories.
     left, right : int arrays of shape (N,)
-        The nodes that follow.
+        Child nodes.
     missing_left : bool array of shape (N,)
         Whether a missing value goes left.
     value : array of shape (N, K)
-        What a leaf adds to the sum of each score.
+        Contribution of a leaf to the sum of each score.
     roots : int array of shape (T,)
-        Where each tree begins; its nodes end where the next tree begins.
+        Root of each tree; its nodes end where the next tree begins.
     base : array of shape (K,)
-        What the trees are added to.
+        Scores before any tree.
     single : bool
-        Whether the columns are rounded to single precision first.
+        Whether the columns are first rounded to single precision.
     epsilon : float
         Relative rounding error of the model's own sums.
     zero : float
-        What is no larger is read as zero.
+        Numbers of at most this size are read as zero.
     set_of : int array of shape (N,), optional
-        Which of the ``sets`` goes left at a node; -1 where a threshold decides. A column is asked for thresholds or for
-        sets, never for both; one of sets has codes 0, 1, ... for its categories.
+        Row of ``sets`` that goes left at a node; -1 for a threshold. A column has thresholds or sets, never both; one
+        with sets holds codes 0, 1, ... for its categories.
     sets : bool array of shape (S, M + 1), optional
         Which codes below M are in each set, and last whether any other code is.
     divisor : float
-        Of the sums: a forest adds its trees' votes and divides in the end, so that votes that tie stay equal.
+        Of the sums: a forest adds the votes of its trees and divides in the end, so that tied votes stay equal.
 
     Examples
     --------
@@ -100,24 +106,24 @@ class TreeScores:
 
     @property
     def origin(self) -> str:
-        """Where a bound of these scores comes from, in words."""
+        """Basis of a proof about these scores, in words."""
         n = len(self.roots)
-        return f"from the leaves of all {n:,} trees" if n > 1 else "from the leaves of the tree"
+        return f"from all {n:,} trees" if n > 1 else "from the tree"
 
     @property
     def share(self) -> Array:
-        """What a leaf adds to each score ``(N, K)``."""
+        """Contribution of a leaf to each score ``(N, K)``."""
         return self.value if self.divisor == 1.0 else self.value / self.divisor
 
     @cached_property
     def set_columns(self) -> Array:
-        """The columns that are asked for sets of categories."""
+        """Columns with splits on sets of categories."""
         if self.set_of is None:
             return np.zeros(0, dtype=int)
         return np.unique(self.column[self.set_of >= 0])
 
     def rounded(self, columns: Array) -> Array:
-        """Return columns as the trees see them: in single precision, small numbers as zeros, codes as whole numbers."""
+        """Return columns as the trees read them: single precision, tiny numbers as zero, codes as integers."""
         if self.single:
             with np.errstate(over="ignore"):
                 columns = columns.astype(np.float32).astype(float)
@@ -132,73 +138,60 @@ class TreeScores:
         """Return scores ``(n, K)`` of rows ``(n, C)``."""
         x = self.rounded(np.asarray(columns, dtype=float))
         step = max(1, _MOST_AT_ONCE // max(1, len(self.roots) * len(self.base)))
-        sums = [self.value[self._reached(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
+        sums = [self.value[self._find_leaves(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
         return self.base + np.concatenate(sums) / self.divisor if sums else np.zeros((0, len(self.base)))
 
-    def _reached(self, x: Array) -> Array:
-        """Return leaves ``(n, T)`` of rows that were rounded."""
+    def _find_leaves(self, x: Array) -> Array:
+        """Return the leaves ``(n, T)`` of rounded rows."""
         n_trees = len(self.roots)
         at = np.tile(self.roots, len(x))
         alive = np.flatnonzero(self.column[at] >= 0)
         while len(alive):
             here = at[alive]
-            seen = x[alive // n_trees, self.column[here]]
-            at[alive] = np.where(self.goes_left(here, seen), self.left[here], self.right[here])
+            values_seen = x[alive // n_trees, self.column[here]]
+            at[alive] = np.where(self.goes_left(here, values_seen), self.left[here], self.right[here])
             alive = alive[self.column[at[alive]] >= 0]
         return at.reshape(len(x), n_trees)
 
-    def goes_left(self, at: Array, seen: Array) -> Array:
-        """Return whether values, as the trees see them, go left at nodes of the same shape."""
-        gone = np.isnan(seen)
-        left = np.where(gone, self.missing_left[at], seen <= self.threshold[at])
+    def goes_left(self, at: Array, values_seen: Array) -> Array:
+        """Return whether rounded values go left at nodes of the same shape."""
+        is_missing = np.isnan(values_seen)
+        left = np.where(is_missing, self.missing_left[at], values_seen <= self.threshold[at])
         if self.set_of is None or self.sets is None:
             return left
         number, most = self.set_of[at], self.sets.shape[1] - 1
-        code = np.where((seen >= 0) & (seen < most), seen, most).astype(int)
-        return np.where((number >= 0) & ~gone, self.sets[np.maximum(number, 0), code], left)
+        code = np.where((values_seen >= 0) & (values_seen < most), values_seen, most).astype(int)
+        return np.where((number >= 0) & ~is_missing, self.sets[np.maximum(number, 0), code], left)
 
     def sides(self, columns: Array) -> Array:
-        """Return ``(n, S)`` on which side of each set rows ``(n, C)`` are: 0 left, 1 right, NaN missing."""
-        x, nodes = self.rounded(np.asarray(columns, dtype=float)), self._pairs[0]
-        seen = x[:, self.column[nodes]]
-        left = self.goes_left(np.broadcast_to(nodes, seen.shape), seen)
-        return np.where(np.isnan(seen), np.nan, np.where(left, 0.0, 1.0))
+        """Return the side of each set on which rows ``(n, C)`` lie ``(n, S)``: 0 left, 1 right, NaN missing."""
+        x, nodes = self.rounded(np.asarray(columns, dtype=float)), self._set_pairs[0]
+        values_seen = x[:, self.column[nodes]]
+        left = self.goes_left(np.broadcast_to(nodes, values_seen.shape), values_seen)
+        return np.where(np.isnan(values_seen), np.nan, np.where(left, 0.0, 1.0))
 
     @cached_property
-    def _pairs(self) -> tuple[Array, Array]:
-        """One node of each pair of a column and a set, and which pair each node that asks for a set has."""
+    def _set_pairs(self) -> tuple[Array, Array]:
+        """One node for each pair of a column and a set, and the pair of each node that splits on a set."""
         assert self.set_of is not None
-        asking = np.flatnonzero(self.set_of >= 0)
-        both = np.column_stack([self.column[asking], self.set_of[asking]])
+        set_nodes = np.flatnonzero(self.set_of >= 0)
+        both = np.column_stack([self.column[set_nodes], self.set_of[set_nodes]])
         _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        return asking[first], which.ravel()
+        return set_nodes[first], which.ravel()
 
     def by_thresholds(self, n_columns: int) -> "TreeScores":
-        """Return the same scores with a column, behind the ``n_columns``, for each set: the :meth:`sides`."""
+        """Return the same scores with one more column per set, the :meth:`sides`, after ``n_columns``."""
         if self.set_of is None or not (self.set_of >= 0).any():
             return replace(self, set_of=None, sets=None)
-        asking = self.set_of >= 0
+        set_nodes = self.set_of >= 0
         column, threshold = self.column.copy(), self.threshold.copy()
-        column[asking], threshold[asking] = n_columns + self._pairs[1], _BETWEEN_SIDES
+        column[set_nodes], threshold[set_nodes] = n_columns + self._set_pairs[1], _BETWEEN_SIDES
         return replace(self, column=column, threshold=threshold, set_of=None, sets=None)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearScores:
-    """Scores that are weighted sums of columns.
-
-    Parameters
-    ----------
-    weights : array of shape (K, C)
-        Of each column in each score.
-    base : array of shape (K,)
-        What is added.
-
-    Examples
-    --------
-    >>> LinearScores(np.array([[2.0, -1.0]]), np.array([0.5])).scores(np.array([[1.0, 3.0]]))
-    array([[-0.5]])
-    """
+    """Scores that are linear in the columns: ``weights`` ``(K, C)`` and ``base`` ``(K,)``."""
 
     weights: Array
     base: Array
@@ -207,11 +200,11 @@ class LinearScores:
 
     @property
     def origin(self) -> str:
-        """Where a bound of these scores comes from, in words."""
+        """Basis of a proof about these scores, in words."""
         return "from the coefficients"
 
     def rounded(self, columns: Array) -> Array:
-        """Return columns as the model sees them."""
+        """Return columns as the model reads them."""
         return columns
 
     def scores(self, columns: Array) -> Array:
@@ -219,15 +212,11 @@ class LinearScores:
         return np.asarray(columns @ self.weights.T + self.base)
 
 
-# --- what the readers of all libraries share -------------------------------------------------------------------------
-
-# Relative rounding errors of sums.
-DOUBLE = float(np.finfo(float).eps)
-SINGLE = float(np.finfo(np.float32).eps)
+# --- shared by all readers -------------------------------------------------------------------------------------------
 
 
 class Tree(NamedTuple):
-    """The nodes of one tree, numbered from zero, and its own sets of categories; see :class:`TreeScores`."""
+    """Nodes of one tree, numbered from zero, and its own sets of categories; see :class:`TreeScores`."""
 
     column: Array
     threshold: Array
@@ -240,15 +229,7 @@ class Tree(NamedTuple):
 
 
 def as_matrix(rows: Any, codes: Mapping[int, Array] | None = None) -> Array:
-    """Return rows as floats ``(n, C)``; refuse levels that only the model itself knows how to read.
-
-    Parameters
-    ----------
-    rows : frame, array or sparse matrix
-        As the model takes them.
-    codes : mapping of int to array of shape (n,), optional
-        Of the categories in columns of a frame, by position.
-    """
+    """Return model rows as floats ``(n, C)``, with ``codes`` for categorical columns; raise TypeError for strings."""
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
     if not isinstance(rows, pd.DataFrame):
@@ -256,13 +237,13 @@ def as_matrix(rows: Any, codes: Mapping[int, Array] | None = None) -> Array:
         if array.dtype == object and not any(isinstance(one, str | bytes) for one in array.flat):
             return array.astype(float)  # numbers beside booleans, as a ColumnTransformer passes them through
         if array.dtype.kind not in "fiub":
-            raise TypeError("text is no number")
+            raise TypeError("strings are not numbers")
         return array.astype(float)
     codes = codes or {}
     kinds = list(rows.dtypes)
-    words = [c for c, kind in enumerate(kinds) if c not in codes and not pd.api.types.is_numeric_dtype(kind)]
-    if words:
-        raise TypeError(f"the columns {[rows.columns[c] for c in words]} are no numbers")
+    other = [c for c, kind in enumerate(kinds) if c not in codes and not pd.api.types.is_numeric_dtype(kind)]
+    if other:
+        raise TypeError(f"the columns {[rows.columns[c] for c in other]} are not numeric")
     if not codes:
         return rows.to_numpy(dtype=float, na_value=np.nan)
     table = np.empty(rows.shape)
@@ -271,17 +252,17 @@ def as_matrix(rows: Any, codes: Mapping[int, Array] | None = None) -> Array:
     return table
 
 
-def codes_in(values: Any, categories: Any = None) -> Array:
-    """Return the codes ``(n,)`` of a categorical column, of these categories or its own; NaN for what is in none."""
+def category_codes(values: Any, categories: Any = None) -> Array:
+    """Return the codes ``(n,)`` of a categorical column, by these categories or its own; NaN for others."""
     own = pd.Categorical(values)
     found = (own if categories is None else own.set_categories(categories)).codes
     return np.where(found < 0, np.nan, found.astype(float))
 
 
 class ReadTrees(NamedTuple):
-    """Scores, what makes outputs of them, and what makes columns of the rows that the model takes.
+    """Scores of a model, the link to its outputs, and the function from its rows to columns.
 
-    ``sources`` are the positions of the columns among those of the rows; None where they are in order.
+    ``sources`` are the positions of the columns in the rows; None if they are in order.
     """
 
     scores: TreeScores
@@ -290,8 +271,8 @@ class ReadTrees(NamedTuple):
     sources: Array | None = None
 
 
-def in_column(values: Array, output: int, n_outputs: int) -> Array:
-    """Return values ``(N,)`` as one of several columns, zeros elsewhere."""
+def place_in_column(values: Array, output: int, n_outputs: int) -> Array:
+    """Place values ``(N,)`` in one of several columns, zeros elsewhere."""
     table = np.zeros((len(values), n_outputs))
     table[:, output] = values
     return table
@@ -300,7 +281,7 @@ def in_column(values: Array, output: int, n_outputs: int) -> Array:
 def stack_trees(
     trees: Sequence[Tree], base: Array, single: bool, epsilon: float, zero: float = 0.0, divisor: float = 1.0
 ) -> TreeScores:
-    """Return trees one behind the other."""
+    """Concatenate trees into one table of nodes."""
     sizes = np.array([len(tree.column) for tree in trees])
     roots = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(int)
     offset = np.repeat(roots, sizes)
@@ -329,12 +310,12 @@ def stack_trees(
 
 
 def _stack_sets(trees: Sequence[Tree]) -> tuple[Array | None, Array | None]:
-    """Return the sets of all trees, each different one once, and which of them the nodes ask for."""
+    """Return the distinct sets of all trees, and the set of each node."""
     tables = [tree.sets for tree in trees if tree.sets is not None and len(tree.sets)]
     if not tables:
         return None, None
     width = max(table.shape[1] for table in tables)
-    # codes that a table does not know are its other ones, which are in the last column
+    # codes beyond a table are its other ones, in the last column
     wide = [
         np.hstack([table[:, :-1], np.repeat(table[:, -1:], width - table.shape[1] + 1, axis=1)]) for table in tables
     ]

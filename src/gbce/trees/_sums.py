@@ -1,4 +1,8 @@
-"""Exact posteriors of tree ensembles: sums over the cells of the features that can move, and draws out of them."""
+"""Exact posteriors of tree ensembles: sums over the cells of the features that can change, and independent draws.
+
+Losses are constant within a cell, so its posterior mass is its prior probability, a product over features, times the
+likelihood. :class:`CellPosterior` holds all cells; :class:`ExactTrees` is the sampler.
+"""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -20,13 +24,25 @@ from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
 from gbce.trees._cells import CellTrees, why_unreadable
 from gbce.trees._grid import Axis, Grid, read_cell_outputs
 
-__all__ = ["CellPosterior", "ExactInfo", "ExactTrees", "NotExactError", "lay_out", "require_columns", "sum_if_few"]
+__all__ = ["ExactTrees", "NotExactError", "sum_if_few"]
+
+_N_DRAWS = 2_000  # as of every sampler: N_samp of the paper's experiments in two dimensions
+_MOST_CELLS = 10_000_000  # about 200 MB per model, and a few seconds
+_FEW_CELLS, _HASTY_CELLS = 1_000_000, 100_000  # summed by default: within half a second, or 0.05 s under a deadline
+_MOST_COLUMNS = 30  # columns that change: older numpy arrays have at most 32 axes, and two cells each are too many
+_CUMULATIVE = 1e-12  # relative slack of quantile levels that cells reach up to rounding
+_NEGLIGIBLE = 1e-18  # share of the likeliest cell below which a cell is left out of quantiles
+# Points of the prior and of smaller etas are kept beside the draws, so that other etas can be reweighted from them;
+# hand-tuned, so that a path from zero to eta has some hundred effective points everywhere.
+_PRIOR_POINTS, _RUNG_POINTS = 1_000, 300
+_STEP, _MOST_RUNGS, _NEAR_PRIOR = 4.0, 12, 0.5  # ratio of these etas, their number, total variation that needs none
+_MOST_CHECKED = 500  # cells on the boundary of the target that the model itself evaluates
+_NO_MASS = 1e-9  # total mass of such cells below which they are ignored
+# Tolerated difference between a model's loss and that of its cell: rounding of sums in double precision, and of the
+# logarithm of a small probability in single precision; and the rounding error that indicates single precision.
+_SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
 
 # --- a posterior on cells --------------------------------------------------------------------------------------------
-
-_MOST_COLUMNS = 30  # that can move: arrays have 32 axes at most in older numpy, and two cells each are too many
-_CUMULATIVE = 1e-12  # keeps a quantile at a loss whose cells reach its level up to rounding
-_NEGLIGIBLE = 1e-18  # share of the likeliest cell below which a cell is left out of quantiles
 
 
 class NotExactError(ValueError):
@@ -35,7 +51,7 @@ class NotExactError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class CellPosterior:
-    """All cells of the features that can move, ``N`` of them, with what ``K`` models say there.
+    """All ``N`` cells of the features that can change, with the readings of ``K`` models there.
 
     Parameters
     ----------
@@ -46,11 +62,11 @@ class CellPosterior:
     log_prior : array of shape (N,)
         Log probability of each cell of the grid.
     loss : array of shape (N, K)
-        Each model's loss.
+        Loss of each model.
     reached : bool array of shape (N, K)
-        Each model's verdict.
+        Whether each model reaches the target.
     unsure : bool array of shape (N, K)
-        Where rounding may decide about it.
+        Whether rounding may decide that.
     """
 
     columns: tuple[ColumnCells, ...]
@@ -62,14 +78,14 @@ class CellPosterior:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells on each axis."""
+        """Number of cells on each axis."""
         return tuple(len(one) for one in self.kept)
 
     def __len__(self) -> int:
         return len(self.log_prior)
 
     def log_masses(self, mixture: Mixture) -> Array:
-        """Log of prior mass times likelihood ``(N,)``; their sum is the evidence."""
+        """Return the log of prior mass times likelihood ``(N,)``; the masses sum to the evidence."""
         return self.log_prior - mixture.potential(self.loss)
 
     def weigh(self, mixture: Mixture) -> tuple[Array, float]:
@@ -82,11 +98,11 @@ class CellPosterior:
         masses = np.exp(log_masses, out=log_masses)
         total = float(masses.sum())
         masses /= total
-        return masses, top + float(np.log(total)) - self._log_whole
+        return masses, top + float(np.log(total)) - self._log_prior_mass
 
     @cached_property
-    def _log_whole(self) -> float:
-        """Log of the prior's mass in all cells: zero but for rounding."""
+    def _log_prior_mass(self) -> float:
+        """Log of the prior's mass in all cells: zero up to rounding."""
         return float(np.log(np.exp(self.log_prior).sum()))
 
     def find_eta(self, mixture: Mixture, goal: EtaGoal) -> Solved:
@@ -102,14 +118,14 @@ class CellPosterior:
         return solve_eta_among(weights, *reading, mixture, goal, top)
 
     def marginal(self, masses: Array, axis: int) -> Array:
-        """Sum probabilities ``(N,)`` of the grid over all axes but one; for all cells of that column."""
+        """Return the probabilities of all cells of one column, from those of the grid ``(N,)``."""
         own = np.zeros(len(self.columns[axis].log_mass))
         others = tuple(i for i in range(len(self.kept)) if i != axis)
         own[self.kept[axis]] = masses.reshape(self.shape).sum(axis=others)
         return own
 
     def draw(self, rng: np.random.Generator, masses: Array, n: int) -> tuple[Array, Array]:
-        """Draw cells ``(n,)`` by their probabilities ``(N,)``, and values ``(n, m)`` of the features within."""
+        """Draw cells ``(n,)`` by their probabilities ``(N,)``, and feature values within them ``(n, m)``."""
         upto = np.cumsum(masses)
         where = np.searchsorted(upto, rng.random(n) * upto[-1], side="right")
         where = np.minimum(where, np.flatnonzero(masses > 0)[-1])
@@ -120,7 +136,7 @@ class CellPosterior:
         return where, np.column_stack(values)
 
     def loss_levels(self, masses: Array) -> Array:
-        """Quantiles ``(K, 1001)`` of each model's loss under probabilities ``(N,)``."""
+        """Return the quantiles ``(K, 1001)`` of each model's loss under probabilities ``(N,)``."""
         some = np.flatnonzero(masses > _NEGLIGIBLE * masses.max())
         levels = np.linspace(0.0, 1.0, TAIL_LEVELS + 1)
         found = np.empty((self.loss.shape[1], len(levels)))
@@ -134,15 +150,16 @@ class CellPosterior:
 
     @cached_property
     def likeliest(self) -> list[Array]:
-        """In each cell of each axis, the value of the highest prior probability or density."""
+        """For each cell of each axis, the value of highest prior probability or density."""
         return [column.likeliest()[kept] for column, kept in zip(self.columns, self.kept, strict=True)]
 
     def sums(self, numbers: Sequence[Array]) -> Array:
-        """Sum numbers of each axis' cells over every cell of the grid ``(N,)``."""
+        """Return the sum over axes of per-cell numbers, for every cell of the grid ``(N,)``."""
         return _add_axes(numbers).ravel()
 
 
 def _add_axes(numbers: Sequence[Array]) -> Array:
+    """Add per-axis numbers by broadcasting to the full grid."""
     total = np.zeros(())
     for i, own in enumerate(numbers):
         total = total + np.asarray(own).reshape(-1, *[1] * (len(numbers) - 1 - i))
@@ -150,7 +167,7 @@ def _add_axes(numbers: Sequence[Array]) -> Array:
 
 
 def require_columns(posterior: GibbsPosterior) -> tuple[ColumnDistribution, ...]:
-    """Return the law of every column that can move, or say why they are none; it takes no look at a model."""
+    """Return the prior of every column that can change; raise NotExactError if they are dependent."""
     try:
         distributions = column_distributions(posterior.prior)
     except ValueError as error:
@@ -160,30 +177,13 @@ def require_columns(posterior: GibbsPosterior) -> tuple[ColumnDistribution, ...]
     return distributions
 
 
-def lay_out(
+def build_cell_posterior(
     posterior: GibbsPosterior,
     distributions: Sequence[ColumnDistribution],
     ensembles: Sequence[CellTrees | None],
     most: int,
 ) -> CellPosterior:
-    """Lay out the cells of a posterior, at most ``most`` times the number of models.
-
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        What to sum.
-    laws : sequence of m ColumnDistribution
-        Those of :func:`require_columns`.
-    ensembles : sequence of K CellTrees
-        The models; None where one cannot be read.
-    most : int
-        Largest number of cells, times models.
-
-    Raises
-    ------
-    NotExactError
-        Where it cannot be done, and why.
-    """
+    """Return all cells of a posterior; raise NotExactError if impossible or above ``most`` cells times models."""
     trees = _require_trees(posterior, ensembles)
     prior = posterior.prior
     grids = [Grid(one, one.cells(prior.x0[None, :])[0], prior.free) for one in trees]
@@ -192,7 +192,7 @@ def lay_out(
         j = distribution.where
         ends = distribution.ends
         if not all(grid.covers(j, *ends) for grid in grids):
-            raise NotExactError(f"the thresholds of {prior.space.names[j]!r} are not known as far as it may move")
+            raise NotExactError(f"the thresholds of {prior.space.names[j]!r} are not known over its whole range")
         own = distribution.on(np.unique(np.concatenate([grid.cuts(j, *ends) for grid in grids])))
         some = np.flatnonzero(np.isfinite(own.log_mass))
         tops = np.concatenate([own.edges, [ends[1]], [np.nan] * (len(own.log_mass) > own.n_known)])
@@ -200,23 +200,24 @@ def lay_out(
         kept.append(some)
         axes.append(Axis(j, tops[some]))
     n = 1
-    for axis in axes:  # in whole numbers of any size
+    for axis in axes:  # as Python integers, which cannot overflow
         n *= len(axis.tops)
     if n * len(trees) > most:
         several = f" for {len(trees)} models" if len(trees) > 1 else ""
         raise NotExactError(f"the features that can change have {n:,} cells{several}, more than the limit of {most:,}")
     log_prior = _add_axes([column.log_mass[some] for column, some in zip(columns, kept, strict=True)]).ravel()
-    read = [_read(posterior, k, grid, axes) for k, grid in enumerate(grids)]
+    read = [_read_losses(posterior, k, grid, axes) for k, grid in enumerate(grids)]
     loss, reached, unsure = (np.column_stack(part) for part in zip(*read, strict=True))
     return CellPosterior(tuple(columns), tuple(kept), log_prior, loss, reached, unsure)
 
 
 def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | None]) -> list[CellTrees]:
+    """Return the ensembles; raise NotExactError if a model cannot be read."""
     found = []
     for predictor, trees in zip(posterior.predictors, ensembles, strict=True):
         if trees is None:
-            budget = ", or the budget is too short to check them" if posterior.budget.limited else ""
-            raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read{budget}")
+            budget = ", or the budget is too small to check it" if posterior.budget.limited else ""
+            raise NotExactError(f"{predictor.name} is not a tree ensemble that can be read{budget}")
         why = why_unreadable(trees, predictor, posterior.target)
         if why:
             raise NotExactError(why)
@@ -224,48 +225,36 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
     return found
 
 
-class _Read(NamedTuple):
-    """Losses, verdicts, and where rounding may decide about these, each ``(N,)``."""
+class _LossReadings(NamedTuple):
+    """Losses, whether the target is reached, and whether rounding decides that, each ``(N,)``."""
 
     loss: Array
     reached: Array
     unsure: Array
 
 
-def _read(posterior: GibbsPosterior, k: int, grid: Grid, axes: Sequence[Axis]) -> _Read:
+def _read_losses(posterior: GibbsPosterior, k: int, grid: Grid, axes: Sequence[Axis]) -> _LossReadings:
     """Read one model's outputs in every cell against the target."""
-    parts = [_Read(*one[1:]) for one in read_cell_outputs(grid, axes, posterior.predictors[k], posterior.target)]
-    found = _Read(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    parts = [
+        _LossReadings(*one[1:]) for one in read_cell_outputs(grid, axes, posterior.predictors[k], posterior.target)
+    ]
+    found = _LossReadings(*(np.concatenate(values) for values in zip(*parts, strict=True)))
     if np.isnan(found.loss).any():
         raise NotExactError("the target has a loss that is not a number")
     return found
 
 
-# --- exact posteriors of tree ensembles ------------------------------------------------------------------------------
-
-_N_DRAWS = 2_000  # as of every sampler: N_samp of the paper's experiments in two dimensions
-
-_MOST_CELLS = 10_000_000  # some 200 MB for each model, and a few seconds
-_FEW_CELLS, _HASTY_CELLS = 1_000_000, 100_000  # that are summed unasked: within half a second, or 0.05 with a deadline
-# Beside the draws, points of the prior and of smaller etas are kept, so that other etas are a reweighting of them; by
-# hand, so that a path from zero to eta rests on some hundred effective points everywhere.
-_PRIOR_POINTS, _RUNG_POINTS = 1_000, 300
-_STEP, _MOST_RUNGS, _NEAR_PRIOR = 4.0, 12, 0.5  # ratio of these etas, how many, and total variation that needs none
-_ASKED = 500  # cells at the very limit of the target that the model itself is asked about
-_NO_MASS = 1e-9  # of such cells in all: what is less need not be asked
-# By how much a loss that the model gives may differ from the one of its cell: sums of doubles, and of single precision
-# in the logarithm of a small probability.
-_SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
+# --- the sampler -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ExactInfo(SamplerInfo):
-    """What sums over cells report.
+    """Report of exact sums.
 
     Parameters
     ----------
     cells : int, optional
-        How many there are.
+        Number of cells.
     """
 
     sampler: str = "ExactTrees"
@@ -281,22 +270,22 @@ class ExactInfo(SamplerInfo):
 class ExactTrees:
     """Sum over the cells of a tree ensemble: figures without Monte Carlo error, and independent draws.
 
-    The features that can move are cut where some tree of some model tells values apart. In each cell all losses are
-    constant, so that its posterior mass is its prior probability, a product over features, times ``exp(-potential)``.
-    The log evidence, the success probability, the tail, the stability, the importance and the mode are sums over all
-    cells, or the best of them. Draws are exact: a cell by its mass, then values in it from the prior.
+    The features that can change are cut at the thresholds of all trees of all models. Losses are constant within a
+    cell, so its posterior mass is its prior probability, a product over features, times ``exp(-potential)``. The log
+    evidence, success probability, tail, stability, importance and mode are sums over all cells, or the best of them.
+    Draws are exact: a cell by its mass, then values within it from the prior.
 
-    It is for tree ensembles whose cells can be read (scikit-learn, LightGBM, XGBoost, behind scalers and encoders),
-    one or several, and for priors that move each column by itself: :class:`gbce.Gaussian` without ``cov``,
-    :class:`gbce.Laplace`, :class:`gbce.Sparse` of these; without constraints and computed columns. Anything else is
-    refused. An explainer with no sampler takes it by itself where it applies and there are at most 1,000,000 cells.
+    It applies to one or several tree ensembles whose cells can be read (scikit-learn, LightGBM, XGBoost, also behind
+    scalers and encoders) and to priors under which columns change independently: :class:`gbce.Gaussian` without
+    ``cov``, :class:`gbce.Laplace`, :class:`gbce.Sparse` of these; without constraints and computed columns. Anything
+    else raises an error. An explainer without a sampler uses it where it applies and there are at most 1,000,000 cells.
 
     Parameters
     ----------
     n_draws : int
-        Draws in the end.
+        Number of draws.
     max_cells : int
-        Most cells, times the number of models.
+        Maximum number of cells, times the number of models.
 
     Examples
     --------
@@ -317,7 +306,7 @@ class ExactTrees:
         require_counts(self, "n_draws", "max_cells")
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Sum, and draw; models are asked about the draws, a few hundred other points, and the best cells.
+        """Sum and draw; models are called for the draws, a few hundred other points, and the best cells.
 
         Raises
         ------
@@ -332,21 +321,21 @@ class ExactTrees:
             ) from None
 
     def sum_up(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Sum and draw as :meth:`sample` does, with an error that is a part of a sentence."""
+        """Sum and draw like :meth:`sample`, with error messages that are part of a sentence."""
         distributions = require_columns(posterior)
         ensembles = [posterior.read_trees(k) for k in range(len(posterior.predictors))]
-        cells = lay_out(posterior, distributions, ensembles, self.max_cells)
+        cells = build_cell_posterior(posterior, distributions, ensembles, self.max_cells)
         mixture, met = posterior.mixture, None
         if posterior.goal is not None:
             eta, met = cells.find_eta(mixture, posterior.goal)
             mixture = replace(mixture, eta=eta)
         single = any(trees is not None and trees.epsilon > _SINGLE for trees in ensembles)
-        room = _SAME_LOSS_SINGLE if single else _SAME_LOSS
-        return _Run(posterior, rng, cells, mixture, room).draw(self.n_draws, met)
+        tolerance = _SAME_LOSS_SINGLE if single else _SAME_LOSS
+        return _ExactRun(posterior, rng, cells, mixture, tolerance).draw(self.n_draws, met)
 
 
 def sum_if_few(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | None:
-    """Return exact sums where they apply and cells are few; nothing otherwise, and the generator as it was."""
+    """Return exact sums if they apply and cells are few; otherwise None, with the generator unchanged."""
     most = _FEW_CELLS if posterior.budget.deadline is None else _HASTY_CELLS
     try:
         return ExactTrees(max_cells=most).sum_up(posterior, deepcopy(rng))
@@ -355,7 +344,7 @@ def sum_if_few(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | N
 
 
 class _Stratum(NamedTuple):
-    """Points to be drawn at one eta: its mixture, log evidence, cells ``(n,)`` and values ``(n, m)``."""
+    """Points drawn at one eta: its mixture and log evidence, cells ``(n,)`` and values ``(n, m)``."""
 
     mixture: Mixture
     log_evidence: float
@@ -364,46 +353,35 @@ class _Stratum(NamedTuple):
 
 
 @dataclass
-class _Run:
-    """One run: cells at one eta, and points drawn from them.
+class _ExactRun:
+    """One run: all cells at one eta, and points drawn from them.
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Whose models are asked.
-    rng : Generator
-        For everything.
-    cells : CellPosterior
-        All cells.
-    mixture : Mixture
-        At the eta that was given, or found.
-    room : float
-        By how much a model's loss may differ from that of its cell, relative to one and the loss.
+    ``tolerance`` is by how much a model's loss may differ from that of its cell, relative to one plus the loss.
     """
 
     posterior: GibbsPosterior
     rng: np.random.Generator
     cells: CellPosterior
     mixture: Mixture
-    room: float
+    tolerance: float
 
     def draw(self, n_draws: int, met: bool | None) -> Draws:
-        """Return the draws with what was computed."""
+        """Return the draws with the exact figures."""
         masses, log_evidence = self.cells.weigh(self.mixture)
         if not np.isfinite(log_evidence):
             raise NotExactError("no cell has a finite loss")
         first = _Stratum(self.mixture, log_evidence, *self.cells.draw(self.rng, masses, n_draws))
-        best, strata = self._affordable(self._best(), [first, *self._others(masses)])
+        best, strata = self._fit_budget(self._pick_best_cells(), [first, *self._draw_other_etas(masses)])
         where = np.concatenate([best, *(one.cell for one in strata)])
         values = np.concatenate([self._values_in(best), *(one.values for one in strata)])
         number = np.concatenate([[-1] * len(best), *([t] * len(one.cell) for t, one in enumerate(strata))])
-        asked = self._ask(values)
-        n = len(asked)
+        checked = self._evaluate(values)
+        n = len(checked)
         if not (number[:n] == 0).any():
             raise BudgetSpentError("the budget does not allow a single draw: raise max_model_rows or time_budget")
-        self._compare(asked, where[:n])
+        self._check_cells(checked, where[:n])
         number = number[:n]
-        pool, seen = asked.take(number >= 0), asked.take(number < 0)
+        pool, seen = checked.take(number >= 0), checked.take(number < 0)
         number = number[number >= 0]
         base = -logsumexp(
             [
@@ -420,31 +398,31 @@ class _Run:
             index=own,
             weights=np.full(len(own), 1.0 / len(own)),
             resampled=False,
-            prior_change=self._changes([np.exp(column.log_mass) for column in self.cells.columns]),
+            prior_change=self._mean_changes([np.exp(column.log_mass) for column in self.cells.columns]),
             log_evidence=log_evidence,
             log_evidence_se=0.0,
             rungs=(float(self.mixture.eta),),
             log_base_weights=base,
             info=ExactInfo(goal_met=met, cells=len(self.cells)),
             seen=seen,
-            exact=self._figures(masses),
+            exact=self._compute_figures(masses),
         )
 
-    # --- points -------------------------------------------------------------------------------------------------------
+    # --- points -----------------------------------------------------------------------------------------------------
 
-    def _others(self, masses: Array) -> list[_Stratum]:
-        """Draw points at smaller etas, down to one that is near the prior, and of the prior itself."""
+    def _draw_other_etas(self, masses: Array) -> list[_Stratum]:
+        """Draw points at smaller etas, down to one close to the prior, and from the prior itself."""
         none = replace(self.mixture, eta=0.0)
-        prior, log_whole = self.cells.weigh(none)
+        prior, log_prior_mass = self.cells.weigh(none)
         found: list[_Stratum] = []
         while 0.5 * float(np.abs(masses - prior).sum()) > _NEAR_PRIOR and len(found) < _MOST_RUNGS:
             at = replace(self.mixture, eta=self.mixture.eta / _STEP ** (len(found) + 1))
             masses, log_evidence = self.cells.weigh(at)
             found.append(_Stratum(at, log_evidence, *self.cells.draw(self.rng, masses, _RUNG_POINTS)))
-        return [*found, _Stratum(none, log_whole, *self.cells.draw(self.rng, prior, _PRIOR_POINTS))]
+        return [*found, _Stratum(none, log_prior_mass, *self.cells.draw(self.rng, prior, _PRIOR_POINTS))]
 
-    def _affordable(self, best: Array, strata: list[_Stratum]) -> tuple[Array, list[_Stratum]]:
-        """Return fewer points of every kind where the budget does not allow all of them."""
+    def _fit_budget(self, best: Array, strata: list[_Stratum]) -> tuple[Array, list[_Stratum]]:
+        """Return fewer points of every kind if the budget does not allow all of them."""
         wanted = len(best) + sum(len(one.cell) for one in strata)
         share = self.posterior.affords(wanted) / wanted
         if share == 1:
@@ -460,43 +438,44 @@ class _Run:
         places = np.unravel_index(where, self.cells.shape)
         return np.column_stack([own[place] for own, place in zip(self.cells.likeliest, places, strict=True)])
 
-    def _rows(self, values: Array) -> Array:
+    def _make_rows(self, values: Array) -> Array:
+        """Return the encoded rows with these values ``(n, m)``."""
         prior = self.posterior.prior
         x = np.tile(prior.x0, (len(values), 1))
         x[:, prior.free] = values
         return prior.space.completed(x, prior.x0)
 
-    def _ask(self, values: Array) -> Points:
-        """Ask models about the points with these values ``(n, m)``, the first ones if the budget is short."""
-        posterior, x = self.posterior, self._rows(values)
-        said = []
+    def _evaluate(self, values: Array) -> Points:
+        """Evaluate the points with these values ``(n, m)``, or the first ones if the budget is short."""
+        posterior, x = self.posterior, self._make_rows(values)
+        evaluated = []
         try:
             for some in posterior.portions(len(x)):
-                said.append(posterior.evaluate(x[some]))
-        except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is used
-            if not said:
+                evaluated.append(posterior.evaluate(x[some]))
+        except BudgetSpentError:  # time ran out earlier than expected: use what there is
+            if not evaluated:
                 raise
-        if not said:
+        if not evaluated:
             raise BudgetSpentError("the budget does not allow a single draw: raise max_model_rows or time_budget")
-        outputs, loss, reached = (np.concatenate(part) for part in zip(*said, strict=True))
+        outputs, loss, reached = (np.concatenate(part) for part in zip(*evaluated, strict=True))
         x = x[: len(loss)]
         z, cost = posterior.prior.locate(x), posterior.prior.cost(x)
         return Points(z, x, outputs, loss, reached, cost=cost, log_correction=np.zeros(len(x)))
 
-    def _compare(self, asked: Points, where: Array) -> None:
-        """Refuse cells that are not the model's: losses or verdicts of points that are not those of their cells."""
-        mine, own = self.cells.loss[where], asked.loss
+    def _check_cells(self, checked: Points, where: Array) -> None:
+        """Raise NotExactError if evaluated points differ from their cells in loss or in reaching the target."""
+        mine, own = self.cells.loss[where], checked.loss
         with np.errstate(invalid="ignore"):
-            same = (np.abs(mine - own) <= self.room * (1.0 + np.abs(own))) | (mine == own)
-        same &= (self.cells.reached[where] == asked.reached) | self.cells.unsure[where]
+            same = (np.abs(mine - own) <= self.tolerance * (1.0 + np.abs(own))) | (mine == own)
+        same &= (self.cells.reached[where] == checked.reached) | self.cells.unsure[where]
         if not same.all():
             k = int(np.argmin(same.all(axis=0)))
             raise NotExactError(
-                f"what was read of {self.posterior.predictors[k].name} differs from what it says itself"
+                f"the trees read from {self.posterior.predictors[k].name} do not reproduce its predictions"
             )
 
-    def _best(self) -> Array:
-        """Return cells that rules want to know: for each number of changes, those of least objective and distance."""
+    def _pick_best_cells(self) -> Array:
+        """Return the cells of lowest objective and distance for each number of changes, for use by rules."""
         cells, prior = self.cells, self.posterior.prior
         costs, changed, sizes = [], [], []
         for j, values in zip(prior.free, cells.likeliest, strict=True):
@@ -512,21 +491,22 @@ class _Run:
             [cells.reached[:, 0]] if cells.loss.shape[1] == 1 else [cells.reached[:, 0], cells.reached.all(axis=1)]
         )
         for n in range(len(changed) + 1):
-            found.append(_least(objective, number == n))
-        for heights in (objective, cells.sums(sizes), cells.sums([np.square(size) for size in sizes])):
+            found.append(_argmin_where(objective, number == n))
+        for values in (objective, cells.sums(sizes), cells.sums([np.square(size) for size in sizes])):
             for reached in verdicts:
-                found += [_least(heights, reached & (number == n)) for n in range(len(changed) + 1)]
+                found += [_argmin_where(values, reached & (number == n)) for n in range(len(changed) + 1)]
         return np.unique(np.concatenate(found))
 
-    # --- figures ------------------------------------------------------------------------------------------------------
+    # --- figures ----------------------------------------------------------------------------------------------------
 
-    def _figures(self, masses: Array) -> ExactFigures:
+    def _compute_figures(self, masses: Array) -> ExactFigures:
+        """Return all exact figures."""
         cells = self.cells
         marginals = [cells.marginal(masses, axis) for axis in range(len(cells.columns))]
         features = self.posterior.prior.space.features
         potential = self.mixture.potential(cells.loss)
         some = masses > 0
-        success, success_se = self._successes(masses)
+        success, success_se = self._success_probabilities(masses)
         return ExactFigures(
             cells=len(cells),
             success=success,
@@ -538,19 +518,19 @@ class _Run:
             ),
             expected_loss=float((masses[some] * cells.loss[some, 0]).sum()),
             expected_potential=float((masses[some] * potential[some]).sum()),
-            change=self._changes(marginals),
+            change=self._mean_changes(marginals),
         )
 
-    def _changes(self, marginals: Sequence[Array]) -> Array:
-        """Mean sizes of changes ``(d,)`` under probabilities of each column's cells."""
+    def _mean_changes(self, marginals: Sequence[Array]) -> Array:
+        """Return the mean change of each feature ``(d,)`` under probabilities of each column's cells."""
         prior, found = self.posterior.prior, np.zeros(len(self.posterior.prior.x0))
         for column, own in zip(self.cells.columns, marginals, strict=True):
             j = column.distribution.where
             found[j] = column.mean_change(own, prior.space.features[j], float(prior.x0[j]))
         return found
 
-    def _successes(self, masses: Array) -> tuple[Array, Array]:
-        """Success probabilities ``(K + 2,)`` and their errors; of cells where rounding decides, models are asked."""
+    def _success_probabilities(self, masses: Array) -> tuple[Array, Array]:
+        """Return success probabilities ``(K + 2,)`` and errors; models decide cells that rounding leaves open."""
         cells = self.cells
         unsure = np.flatnonzero(cells.unsure.any(axis=1) & (masses > 0))
         size = float(masses[unsure].sum())
@@ -558,25 +538,25 @@ class _Run:
         own, error = np.zeros(reached.shape[1] + 2), np.zeros(reached.shape[1] + 2)
         if size > _NO_MASS:
             known[unsure] = False
-            every = len(unsure) <= _ASKED
-            asked = unsure if every else self.rng.choice(unsure, _ASKED, p=masses[unsure] / size)
-            verdicts = _verdicts(self._ask(self._values_in(asked)).reached)
+            every = len(unsure) <= _MOST_CHECKED
+            checked = unsure if every else self.rng.choice(unsure, _MOST_CHECKED, p=masses[unsure] / size)
+            verdicts = _add_joint_success(self._evaluate(self._values_in(checked)).reached)
             if every and len(verdicts) == len(unsure):
                 own = (masses[unsure, None] * verdicts).sum(axis=0)
             else:
                 share, se = share_and_error(verdicts.mean(axis=0), len(verdicts))
                 own, error = size * share, size * se
-        sure = (masses[known, None] * _verdicts(reached[known])).sum(axis=0)
+        sure = (masses[known, None] * _add_joint_success(reached[known])).sum(axis=0)
         return np.minimum(sure + own, 1.0), error
 
 
-def _verdicts(reached: Array) -> Array:
-    """Verdicts ``(n, K)`` with those of all models and of at least half of them: ``(n, K + 2)``."""
+def _add_joint_success(reached: Array) -> Array:
+    """Append whether all models, and at least half of them, reach the target: ``(n, K)`` to ``(n, K + 2)``."""
     share = reached.mean(axis=1)
     return np.column_stack([reached, share == 1, share >= 0.5]).astype(float)
 
 
-def _least(heights: Array, among: Array) -> Array:
-    """Position of the smallest number among those of a mask, if there is any."""
+def _argmin_where(values: Array, among: Array) -> Array:
+    """Return the position of the smallest value within a mask, if there is any."""
     where = np.flatnonzero(among)
-    return where[[int(np.argmin(heights[where]))]] if len(where) else where
+    return where[[int(np.argmin(values[where]))]] if len(where) else where

@@ -53,7 +53,7 @@ def best_of_two(trees, offers, wish, most=2):
     slots = slots[(slots != offers.here).sum(axis=1) <= most]
     x = offers.points(slots)
     good = offers.space.admissible(x, offers.x0)
-    good &= wish.missing(trees.scores(trees.cells(x)) @ wish.weights.T) <= 0
+    good &= wish.shortfall(trees.scores(trees.cells(x)) @ wish.weights.T) <= 0
     return offers.cost(slots[good]).min(initial=np.inf)
 
 
@@ -83,7 +83,7 @@ def questions(seed, kind, fixed=1.0, power=1):
     wish = score_constraints(trees, target)
     wish = wish.beyond(wish.rounding(trees))
     for x0 in data[:6]:
-        if wish.missing(trees.scores(trees.cells(x0[None, :])) @ wish.weights.T)[0] > 0:
+        if wish.shortfall(trees.scores(trees.cells(x0[None, :])) @ wish.weights.T)[0] > 0:
             yield trees, wish, reachable_cells(trees, space, x0, pricing(x0, UNITS, fixed * FOR_CHANGING, power)), data
 
 
@@ -167,7 +167,7 @@ def test_rows_with_gaps_are_moved_as_well():
     for x0 in rows:
         offers = reachable_cells(trees, space, x0, pricing(x0, np.ones(4), np.full(4, 0.3)))
         found = find_nearest_cells(trees, offers, wish, data)
-        assert (wish.missing(trees.scores(trees.cells(found.x)) @ wish.weights.T) <= 0).all()
+        assert (wish.shortfall(trees.scores(trees.cells(found.x)) @ wish.weights.T) <= 0).all()
         assert found.cost[0] <= best_of_two(trees, offers, wish) * (1 + 1e-9)
 
 
@@ -251,7 +251,7 @@ def test_a_grid_of_too_many_cells_is_not_laid_out():
     found = find_nearest_cells(trees, offers, wish, data[y > np.quantile(y, 0.9)])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert wish.missing(trees.scores(trees.cells(found.x)) @ wish.weights.T).max() == 0
+    assert wish.shortfall(trees.scores(trees.cells(found.x)) @ wish.weights.T).max() == 0
     assert peak < 200e6
 
 
@@ -264,8 +264,8 @@ def test_going_without_a_change_pays_where_changing_costs(monkeypatch):
     wish = wish.beyond(wish.rounding(trees))
     rows = x[model.predict(x) == 0][:30]
     cost = []
-    for share in (_cell_nearest._FOR_CHANGING, np.inf):
-        monkeypatch.setattr(_cell_nearest, "_FOR_CHANGING", share)
+    for share in (_cell_nearest._FIXED_SHARE, np.inf):
+        monkeypatch.setattr(_cell_nearest, "_FIXED_SHARE", share)
         cost.append([])
         for x0 in rows:
             offers = reachable_cells(trees, space, x0, pricing(x0, units, np.ones(x.shape[1])))

@@ -60,7 +60,7 @@ def mixed(gaps=False):
 
 
 @pytest.mark.parametrize(
-    ("steps", "bent"),
+    ("steps", "nonlinear"),
     [
         ([StandardScaler()], False),
         ([MinMaxScaler(), MaxAbsScaler(), RobustScaler()], False),
@@ -76,10 +76,10 @@ def mixed(gaps=False):
         ([make_pipeline(StandardScaler(), "passthrough")], False),
     ],
 )
-def test_numbers_that_rise_or_fall(steps, bent):
+def test_numbers_that_rise_or_fall(steps, nonlinear):
     model = make_pipeline(*steps, RandomForestRegressor(**FOREST)).fit(X, Y)
     inside = check(model, MANY)
-    assert inside.bent == (frozenset(range(4)) if bent else frozenset())
+    assert inside.nonlinear == (frozenset(range(4)) if nonlinear else frozenset())
     assert inside.stepwise == frozenset()
 
 

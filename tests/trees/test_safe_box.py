@@ -81,7 +81,7 @@ def _copied(value):
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("way", ["_by_cells", "_by_stretches"])
+@pytest.mark.parametrize("way", ["_grow_by_cells", "_grow_by_runs"])
 def test_a_grown_box_is_safe_and_nothing_more_fits(case, way):
     axes, make, trees, weights, least = case
     box = make()
@@ -103,5 +103,5 @@ def test_a_grown_box_is_safe_and_nothing_more_fits(case, way):
 def test_the_wider_of_both_ways_is_taken(case):
     axes, make, *_ = case
     first, last = boxes.grow_box(make(), axes)
-    ways = [way(make(), axes) for way in (boxes._by_cells, boxes._by_stretches)]
-    assert boxes._worth(axes, first, last) == max(boxes._worth(axes, *ends) for ends in ways)
+    ways = [way(make(), axes) for way in (boxes._grow_by_cells, boxes._grow_by_runs)]
+    assert boxes._rank_box(axes, first, last) == max(boxes._rank_box(axes, *ends) for ends in ways)

@@ -383,7 +383,7 @@ def test_votes_that_tie_are_decided_by_the_model():
         ({"prior": gbce.NearData(gbce.Gaussian())}, "NearData"),
         ({"prior": gbce.DistancePrior(lambda x, x0: np.abs(x - x0).sum(axis=1))}, "DistancePrior"),
         ({"sampler": gbce.ExactTrees(max_cells=10)}, "more than the limit of 10"),
-        ({"model": LinearRegression()}, "LinearRegression is not an ensemble of trees"),
+        ({"model": LinearRegression()}, "LinearRegression is not a tree ensemble"),
         ({"constraints": ["x1 <= x2"]}, "constraints or computed columns"),
     ],
     ids=["correlated", "near data", "distance", "too many", "no trees", "constraints"],
@@ -441,7 +441,7 @@ def test_cells_that_are_not_the_models_are_refused(monkeypatch):
     monkeypatch.setattr(GibbsPosterior, "read_trees", wrong)
     options = {"space": gbce.Space.real(2), "policy": None}
     target = gbce.Value(1.0, scale=1.0, tolerance=0.5)
-    with pytest.raises(ValueError, match="differs from what it says itself"):
+    with pytest.raises(ValueError, match="do not reproduce its predictions"):
         gbce.Explainer(model, x, sampler=gbce.ExactTrees(), **options).explain(np.zeros(2), target, rules=[], seed=0)
     usual = gbce.Explainer(model, x, **options).explain(np.zeros(2), target, rules=[], seed=0)
     assert usual.diagnostics["sampler"] == "SMC"
@@ -454,7 +454,7 @@ def test_few_rows_are_enough_and_none_is_not():
     assert found.n_model_rows <= 300
     assert 0 < len(found.draws) < 300
     assert found.distribution["success_probability_se"] == 0
-    with pytest.raises(ValueError, match="the budget is too short to check them"):
+    with pytest.raises(ValueError, match="the budget is too small to check it"):
         explainer.explain(np.zeros(2), gbce.AtLeast(1.0, scale=1), rules=[], seed=0, max_model_rows=3)
 
 

@@ -43,7 +43,7 @@ def brute_force(trees, offers, wish):
     slots = all_slots(offers)
     x = offers.points(slots)
     good = offers.space.admissible(x, offers.x0)
-    good &= wish.missing(trees.scores(trees.cells(x)) @ wish.weights.T) <= 0
+    good &= wish.shortfall(trees.scores(trees.cells(x)) @ wish.weights.T) <= 0
     changes = ((slots != offers.here) & offers.paid).sum(axis=1)
     m = len(offers.moving)
     return [offers.cost(slots[good & (changes <= k)]).min(initial=np.inf) for k in range(m + 1)]
@@ -211,11 +211,11 @@ def test_a_class_is_reached_where_the_model_says_so(target, margin):
     tied = wish.beyond(wish.rounding(trees))
     p = model.predict_proba(data)
     low, high = target.accepted()
-    mine = wish.missing(trees.scores(trees.cells(data)) @ wish.weights.T) <= 0
+    mine = wish.shortfall(trees.scores(trees.cells(data)) @ wish.weights.T) <= 0
     far = np.abs(p[:, target.label] - 0.5) > 1e-9
     inside = (p[:, target.label] >= low + margin - 1e-12) & (p[:, target.label] <= high - margin + 1e-12)
     np.testing.assert_array_equal(mine[far], inside[far])
-    strict = tied.missing(trees.scores(trees.cells(data)) @ wish.weights.T) <= 0
+    strict = tied.shortfall(trees.scores(trees.cells(data)) @ wish.weights.T) <= 0
     if target == gbce.Class(1) and margin == 0:
         np.testing.assert_array_equal(strict, model.predict(data) == 1)
 
@@ -251,20 +251,19 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
     x0 = data[0]
     offers = reachable_cells(trees, space, x0, price_units(space, x0))
     entries = enter_leaves(trees, offers)
-    lines = MoveTable(trees, offers, np.eye(2), entries.leaf)
+    table = MoveTable(trees, offers, np.eye(2), entries.leaf)
     rng = np.random.default_rng(0)
     slots = all_slots(offers)
     position = Position(trees, offers.cells)
     for at in slots[rng.integers(len(slots), size=20)]:
-        lines.go(at)
+        table.move_to(at)
         for i, j in enumerate(offers.moving.tolist()):
             position.move(j, int(at[i] - offers.starts[i]))
-        steps, here = lines.steps()
+        steps, here = table.score_moves()
         for i, j in enumerate(offers.moving.tolist()):
             own = np.arange(offers.starts[i], offers.starts[i + 1])
             can = np.isfinite(offers.price[own])
             np.testing.assert_allclose(steps[own][can], position.step_scores(j)[can], atol=1e-12)
-        np.testing.assert_allclose(lines.sums(), position.scores, atol=1e-12)
         np.testing.assert_allclose(here, position.scores, atol=1e-12)
         inside = np.ones(len(trees.value), dtype=bool)
         for j in trees.used.tolist():
@@ -286,7 +285,7 @@ def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
     wish = score_constraints(trees, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
     sums = trees.scores(trees.cells(x)) @ wish.weights.T
     clear = np.abs(said - np.median(said)) > 1e-9
-    np.testing.assert_array_equal((wish.missing(sums) <= 0)[clear], (said >= np.median(said))[clear])
+    np.testing.assert_array_equal((wish.shortfall(sums) <= 0)[clear], (said >= np.median(said))[clear])
 
 
 @pytest.mark.parametrize("seed", range(3))

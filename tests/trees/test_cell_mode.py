@@ -99,9 +99,9 @@ def every_cell(scene):
         if space.may_become_missing[j]:
             options[j] = np.append(options[j], np.nan)
     x = np.stack([one.ravel() for one in np.meshgrid(*options, indexing="ij")], axis=1)
-    said = posterior.evaluate(x)
+    evaluated = posterior.evaluate(x)
     changes = space.changed(x, x0)[:, scene.free].sum(axis=1)
-    return x, posterior.objective(x, said.loss), said.reached[:, 0], changes
+    return x, posterior.objective(x, evaluated.loss), evaluated.reached[:, 0], changes
 
 
 def lowest(scene, points):
@@ -131,19 +131,19 @@ def test_all_single_moves_from_any_place_come_to_what_the_model_says(kind):
     rng = np.random.default_rng(3)
     scene = scene_of(*question(2, kind, SETS[1]), gbce.Sparse(change=0.3))
     objective = objective_on_cells(scene.posterior, scene.mixture)
-    offers, descent = objective.offers, CellDescent(objective, np.inf)
-    can = np.flatnonzero(np.isfinite(offers.price))
+    reachable, descent = objective.reachable, CellDescent(objective, np.inf)
+    can = np.flatnonzero(np.isfinite(reachable.price))
     for _ in range(3):
-        descent.slots = np.array([rng.choice(can[offers.feature[can] == i]) for i in range(len(offers.moving))])
-        view = descent._look()
+        descent.slots = np.array([rng.choice(can[reachable.feature[can] == i]) for i in range(len(reachable.moving))])
+        scan = descent._scan_moves()
         slots = np.tile(descent.slots, (len(can), 1))
-        slots[np.arange(len(can)), offers.feature[can]] = can
-        x = offers.points(slots)
-        said = scene.posterior.evaluate(x)
-        np.testing.assert_allclose(view.cost[can], scene.posterior.prior.cost(x), atol=1e-9)
-        np.testing.assert_allclose(view.potential[can], scene.mixture.potential(said.loss), rtol=1e-6, atol=1e-9)
-        assert view.potential_here + view.cost_here == pytest.approx((view.potential + view.cost)[descent.slots[0]])
-        assert (view.reached[can] == said.reached[:, 0]).all()
+        slots[np.arange(len(can)), reachable.feature[can]] = can
+        x = reachable.points(slots)
+        evaluated = scene.posterior.evaluate(x)
+        np.testing.assert_allclose(scan.cost[can], scene.posterior.prior.cost(x), atol=1e-9)
+        np.testing.assert_allclose(scan.potential[can], scene.mixture.potential(evaluated.loss), rtol=1e-6, atol=1e-9)
+        assert scan.potential_here + scan.cost_here == pytest.approx((scan.potential + scan.cost)[descent.slots[0]])
+        assert (scan.reached[can] == evaluated.reached[:, 0]).all()
 
 
 @pytest.mark.parametrize("kind", ["boosting", "class", "votes"])
