@@ -59,7 +59,7 @@ def test_no_explanation_for_the_plain_function_either():
 def test_the_one_of_several_models_that_changed_is_found():
     both = explained(FIT, OTHER)
     explainer([FIT, OTHER]).decide(both, gbce.Mean())
-    with pytest.raises(ValueError, match="another model: LinearRegression #2 says"):
+    with pytest.raises(ValueError, match="another model: LinearRegression #2 returns"):
         explainer([FIT, LinearRegression().fit(X, Y + X[:, 0])]).decide(both, gbce.Mean())
 
 

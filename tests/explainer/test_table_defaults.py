@@ -141,10 +141,10 @@ def test_the_explanation_says_once_what_was_assumed():
     explanation = explainer.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=[], seed=0)
     notes = [note for note in explanation.notes if note.startswith("Assumed: ")]
     assert len(notes) == 1
-    assert "about three columns change under the prior" in notes[0]
+    assert "about three columns change. Set `prior=`" in notes[0]
     for option in ("prior=", "bounds=", "scale="):
         assert notes[0].count(option) == 1
-    assert notes[0].count(". ") == 2
+    assert notes[0].count(". ") == 5
     given = gbce.Explainer(worth, BOOK, prior=gbce.Gaussian(), sampler=SMALL)
     assert "prior=" not in " ".join(given.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=[], seed=0).notes)
     space = gbce.Space.infer(BOOK, bounds="none", scale="sd")

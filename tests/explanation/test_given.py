@@ -423,7 +423,7 @@ def test_files_that_lie_about_their_conditions(answered, tmp_path):
     for change, said in (
         (lambda one: one.update(name="x9"), "does not exist"),
         (lambda one: one.update(low=3.0), "do not meet"),
-        (lambda one: one.update(low=float("nan")), "no number"),
+        (lambda one: one.update(low=float("nan")), "not a number"),
     ):
         path = rewritten(given.save(tmp_path / "two.gbce"), lambda manifest, c=change: c(manifest["conditions"][0]))
         with pytest.raises(gbce.FileError, match=said):
@@ -435,7 +435,7 @@ def test_files_that_lie_about_their_conditions(answered, tmp_path):
 
 def typed(error):
     """The line to type that an error ends with."""
-    return re.search(r"type (explainer\.given\(.*\))$", str(error.value)).group(1)
+    return re.search(r"run (explainer\.given\(.*\))$", str(error.value)).group(1)
 
 
 @pytest.mark.parametrize(
@@ -555,7 +555,7 @@ def test_an_explanation_of_another_model_is_not_asked_again(answered):
                            prior=gbce.Sparse(change=0.4))  # fmt: skip
     with pytest.raises(ValueError, match="made with another model"):
         other.given(explanation, keep=["x1"])
-    with pytest.raises(TypeError, match="explanation must be"):
+    with pytest.raises(TypeError, match="explanation must come from"):
         other.given("this", keep=["x1"])
 
 

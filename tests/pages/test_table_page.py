@@ -478,7 +478,7 @@ def test_what_cannot_be_shown_is_said(table):
         table.to_html(groups=["a"])
     with pytest.raises(ValueError, match="to_html needs the rows"):
         replace(table, encoded=None).to_html()
-    with pytest.raises(TypeError, match=r"what explainer\.explain_many"):
+    with pytest.raises(TypeError, match=r"come from explainer\.explain_many"):
         table_page([])
     many = pd.concat([ASKED.drop("p03")] * 4)
     with pytest.raises(ValueError, match="44 groups are too many"):

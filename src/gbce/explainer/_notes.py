@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _MOVES = 3.0  # expected number of changed columns under the default prior: what a person can act on at once; by hand
-_PRIOR_NOTE = "About three columns change. Set prior= to allow more or fewer."
+_PRIOR_NOTE = "About three columns change. Set `prior=` to allow more or fewer."
 _SAME_PLACE = 1e-9  # relative difference of values that are equal up to rounding
 _WORTH_A_NOTE = 0.1  # difference in log density that deserves a sentence, chosen by hand
 # Multiple of the rows of a usual explanation that sampling may spend while no point reaches the target. Measured
