@@ -486,7 +486,7 @@ def test_a_table_ends_with_a_model_that_hangs(impatient, hanging, after):
     model = hanging(after)
     explainer = gbce.Explainer(model, DATA, space=SPACE)
     if after == 0:
-        with pytest.raises(BudgetSpentError, match="Hangs did not answer"):
+        with pytest.raises(BudgetSpentError, match="Hangs did not return"):
             explainer.explain_many(DATA[:3], gbce.AtLeast(2.0), seed=0, time_budget=0.1, progress=False)
     else:
         table = explainer.explain_many(DATA[:3], EASY, seed=0, time_budget=0.5, progress=False)
@@ -540,4 +540,4 @@ except gbce.BudgetSpentError as error:
     print(error)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert "model did not answer" in run.stdout
+    assert "model did not return" in run.stdout

@@ -70,7 +70,7 @@ BAD_DISTANCES = {
     "one way only": (lambda x, row: np.maximum(x - row, 0).sum(axis=1), r"Along 'Age' the distance reaches only 0"),
     "flat across the axes": (lambda x, row: np.abs((x - row).sum(axis=1)), r"In a direction without bounds"),
     "squared, of low rank": (lambda x, row: ((x - row) @ [1.0, -2.0, 0.5]) ** 2, r"In a direction without bounds"),
-    "grows too slowly": (lambda x, row: 2.9 * np.log1p(norm(x, row)), r"must outgrow 3 x log of the way"),
+    "grows too slowly": (lambda x, row: 2.9 * np.log1p(norm(x, row)), r"must grow faster than 3 x log of the move"),
     "negative": (lambda x, row: norm(x, row) - 1, r"a distance must be zero or more, but it is -1\.0 at \{'Age': 0\.1"),
     "NaN": (lambda x, row: norm(x, row) * NAN, r"a distance must be zero or more, but it is nan at \{'Age'"),
     "wrong shape": (lambda x, row: np.abs(x - row), r"must return one number per line of x, \(1,\), not \(1, 3\)"),

@@ -64,8 +64,8 @@ def test_what_stays_need_not_be_mapped(law):
     spiked = Spiked(reals, origin, 0.3)
     z = 1.5 * rng.standard_normal((400, k))
     z[:2] = [[40.0], [-40.0]]
-    stays = np.abs(z) <= spiked._cut
-    every = reals.draw(spiked._spread(z))[0]
+    stays = np.abs(z) <= spiked._spike_edge
+    every = reals.draw(spiked._map_to_slab(z))[0]
     np.testing.assert_array_equal(spiked.draw(z)[0], np.where(stays, origin, every))
     assert 0.4 < stays.mean() < 0.6
 

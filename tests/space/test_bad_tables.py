@@ -74,7 +74,7 @@ BAD_ROWS = {
     "a time too fine": (
         "since",
         pd.Timestamp("2020-01-01 00:00:00.000000001"),
-        r"row: column 'since' .*finer than can",
+        r"row: column 'since' .*too fine to be represented",
     ),
 }
 

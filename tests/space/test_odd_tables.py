@@ -138,7 +138,7 @@ def test_value_a_hair_below_its_bound_is_told_apart_from_it():
         (lambda: gbce.Range(1.0 + 1e-9, 1.0), r"low = 1\.000000001 is above high = 1\.0"),
         (
             lambda: gbce.Space.infer(DATA.assign(k=np.arange(N))).encode({"a": 0.0, "b": 0.0, "k": 5.0000001}),
-            r"'k' = 5\.0000001 does not fit",
+            r"'k' = 5\.0000001 cannot be stored",
         ),
         (
             lambda: gbce.Space.infer(DATA.assign(c=DATA["a"]), computed={"c": "a"}).encode_row([1.0, 0.0, 1.0 + 1e-7]),
@@ -171,7 +171,7 @@ def test_width_of_a_prior_beyond_rounding_is_refused_before_a_model_is_asked(pri
 
 
 def test_number_of_features_or_of_draws_that_would_not_come_back_is_refused():
-    with pytest.raises(ValueError, match=r"1,000,000,000 features are too many; 100,000 is the most"):
+    with pytest.raises(ValueError, match=r"1,000,000,000 features are too many; at the maximum of 100,000"):
         gbce.Space.real(10**9)
     with pytest.raises(ValueError, match=r"k must be at most 10,000, not 1,000,000,000"):
         gbce.RandomDraw(10**9)

@@ -63,7 +63,7 @@ def test_features_that_nothing_links_move_as_they_would_one_after_the_other(plac
     start = space.project(tried[::-1], x0)
     moved = space.move_each(start, tried, x0)
     assert space.admissible(moved, x0).all()
-    monkeypatch.setattr(_limits, "_move_side_by_side", _limits._move_in_turn)
+    monkeypatch.setattr(_limits, "_move_in_parallel", _limits._move_in_sequence)
     np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
 
 
@@ -76,7 +76,7 @@ def test_shares_of_a_move_are_tried_at_once_as_one_by_one(placed, monkeypatch):
     np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
 
 
-def test_starts_that_break_a_constraint_move_in_turn():
+def test_starts_that_break_a_constraint_move_in_sequence():
     """A constraint that is broken elsewhere holds every move back, whichever feature makes it."""
     space = gbce.Space.real(4)
     space = gbce.Space(space.features, constraints=("x1 <= x2", "x3 <= x4"))

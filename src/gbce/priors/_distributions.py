@@ -21,7 +21,6 @@ __all__ = [
     "NORMAL",
     "STUDENT",
     "Distribution",
-    "IntervalMoments",
     "Truncation",
     "draw_within",
     "interval_moments",

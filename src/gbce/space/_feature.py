@@ -14,18 +14,7 @@ from gbce._validation import distinguish, is_number
 from gbce.base import Array
 from gbce.space._codecs import require_writable
 
-__all__ = [
-    "DATA_ROUNDING",
-    "ROUNDING",
-    "Direction",
-    "Feature",
-    "Kind",
-    "Missing",
-    "Units",
-    "deviations",
-    "robust_spread",
-    "units_of",
-]
+__all__ = ["DATA_ROUNDING", "ROUNDING", "Feature", "Kind", "Units", "deviations", "robust_spread", "units_of"]
 
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]

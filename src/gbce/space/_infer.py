@@ -16,18 +16,7 @@ from gbce.space._codecs import Codec, OneHotCodec, ticks_of
 from gbce.space._feature import ROUNDING, Feature, Kind, Units, units_of
 from gbce.space._rows import group_levels, groups_of
 
-__all__ = [
-    "Assumptions",
-    "ColumnOptions",
-    "Columns",
-    "Span",
-    "assume_bounds",
-    "codec_of",
-    "columns_of",
-    "describe_spans",
-    "describe_units",
-    "encode_bound",
-]
+__all__ = ["Assumptions", "ColumnOptions", "assume_bounds", "codec_of", "columns_of", "encode_bound"]
 
 _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near those that were
 # Integers with so few distinct values are steps of a bounded scale: a rating from 1 to 4, rooms, the hour, the day of
