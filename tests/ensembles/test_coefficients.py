@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import gbce
-from gbce.ensembles._pac import safe_eta
+from gbce.ensembles._coefficients import safe_eta
 from gbce.ensembles._problem import Categorical, Net, NormalErrors, Problem
 from support.outcomes import LABELS, X, Y, coefficients
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.ensembles._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
+from gbce.ensembles._coefficients import SPEEDS, catoni_bound, clipped_loss, normal_kl
 from gbce.ensembles._posterior import Question
 from gbce.ensembles._problem import Categorical, Net, NormalErrors, Problem
 

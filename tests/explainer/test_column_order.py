@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gbce
-from gbce.metrics._noise import deviations, offsets
+from gbce.metrics._pointwise import deviations, offsets
 
 RNG = np.random.default_rng(0)
 NUMBERS = pd.DataFrame(RNG.normal(size=(150, 4)), columns=["income", "age", "debt", "rate"])

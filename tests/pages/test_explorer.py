@@ -15,9 +15,8 @@ import gbce
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
-from gbce.pages._document import row_hash
+from gbce.pages._document import gather_points, row_hash
 from gbce.pages._explorer import explorer_payload
-from gbce.pages._known import gather_points
 from support.browser import opened, slide
 
 THREE_DIGITS = 1e-3  # relative: what the page must agree with Python to
@@ -290,7 +289,7 @@ def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
 
 
 def test_a_thinned_page_knows_the_cheapest_points_that_reach(loan, monkeypatch):
-    monkeypatch.setattr("gbce.pages._known.MOST_CELLS", 1)
+    monkeypatch.setattr("gbce.pages._document.MOST_CELLS", 1)
     there, known = gather_points(loan), loan.draws.known
     x = known.x[known.reached[:, 0] & np.isfinite(known.log_correction)]
     assert there.n_pool < len(known) / 2

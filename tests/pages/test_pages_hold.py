@@ -234,8 +234,8 @@ def test_a_large_pool_is_thinned_and_keeps_its_means(monkeypatch):
     sampler = gbce.Importance(n_candidates=20_000, n_draws=500)
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(3), sampler=sampler)
     explanation = explainer.explain(np.zeros(3), gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
-    monkeypatch.setattr("gbce.pages._known.MOST_CELLS", 9_000)
-    from gbce.pages._known import gather_points
+    monkeypatch.setattr("gbce.pages._document.MOST_CELLS", 9_000)
+    from gbce.pages._document import gather_points
 
     known = gather_points(explanation)
     n = known.n_pool

@@ -13,8 +13,8 @@ from gbce._numerics import normalise
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.metrics import Diagnosis, Verdict
 from gbce.posterior import Mixture
-from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import draw_candidates
+from gbce.samplers._islands import Coverage
 from gbce.samplers._runs import WIDER, compare_runs, initial_proposal, pool_runs, run_proposal
 from gbce.samplers._search_first import _can_be_outweighed, _cover_of_prior, _has_light_tail
 from gbce.samplers._starts import Starts

@@ -4,9 +4,8 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from gbce.draws._draws import Covering, Draws, log_target
+from gbce.draws._draws import Covering, Draws, Scene, log_target
 from gbce.draws._points import PRIOR_LEVELS, TAIL_LEVELS, ExactFigures, Points, PoolRecord, SamplerInfo
-from gbce.draws._scene import Scene
 
 __all__ = [
     "PRIOR_LEVELS",

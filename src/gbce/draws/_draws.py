@@ -1,8 +1,8 @@
-"""Weighted draws from a pool of evaluated points, and the Monte Carlo errors of figures based on them."""
+"""Weighted draws from a pool of evaluated points, the Monte Carlo errors of their figures, and the input of a rule."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,18 @@ from scipy.special import stdtrit
 
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, log_total, normalise, pareto_k, resample_evenly
 from gbce._numerics import resample as multinomial
-from gbce.base import Array
+from gbce.base import Array, Choice, ModelNeededError, Query, Rule
 from gbce.draws._points import ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.space import Space
+from gbce.space import Places, Space
 
-__all__ = ["Draws", "log_target"]
+if TYPE_CHECKING:
+    from gbce.metrics import Noise
+
+__all__ = ["Draws", "Scene", "log_target"]
+
+# --- draws -----------------------------------------------------------------------------------------------------------
 
 _COLUMNS = 16  # figures compared in one block that fits into the processor's cache; results do not depend on it
 _PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's contribution is rounding
@@ -484,3 +489,90 @@ def _compute_relative_errors(values: Array, weights: Array, groups: Array | None
 def _compute_student_factor(freedom: Array | float) -> Array:
     """Return the factor of an error with few degrees of freedom, so that 1.96 times it covers 95%."""
     return stdtrit(freedom, 0.975) / NORMAL_975
+
+
+# --- the input of a rule ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything a rule may use: the query, the draws, and the models if they are at hand.
+
+    Parameters
+    ----------
+    query : Query
+        The question about a row.
+    draws : Draws
+        From the posterior.
+    rng : Generator
+        The same random stream for every rule, whatever their order.
+    posterior : GibbsPosterior, optional
+        For rules that call the model; ``None`` when there is only an explanation.
+    refits : GibbsPosterior, optional
+        The same question under refitted models, where the explainer was given some.
+    earlier : tuple of pairs of Rule and Choice
+        Choices of earlier rules, for a rule that ``reads_earlier``.
+    """
+
+    query: Query
+    draws: Draws
+    rng: np.random.Generator
+    posterior: GibbsPosterior | None = None
+    refits: GibbsPosterior | None = None
+    earlier: tuple[tuple[Rule, Choice], ...] = ()
+
+    @property
+    def mixture(self) -> Mixture:
+        """How losses combine, and eta."""
+        return self.query.mixture
+
+    @property
+    def space(self) -> Space:
+        """The features, their units and limits."""
+        return self.query.space
+
+    @property
+    def row(self) -> Points:
+        """The row itself as one evaluated point."""
+        return self.query.row
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.query.x0
+
+    @property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move."""
+        return self.query.free
+
+    @property
+    def noise(self) -> "Noise":
+        """Execution noise for rules that do not set their own."""
+        return self.query.evaluation.noise
+
+    def units(self, x: Array) -> Places:
+        """Return the free features of ``(n, d)`` in units of their scales."""
+        return self.space.embed(x, self.free)
+
+    def distance(self, x: Array) -> Array:
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` from the row in units of each feature's scale."""
+        return self.space.distance(x, self.x0)
+
+    def objective(self, points: Points) -> Array:
+        """Return the negative log posterior density ``(n,)``, up to a constant."""
+        return self.mixture.objective(points.loss, points.cost)
+
+    def model(self, rule: Rule) -> GibbsPosterior:
+        """Return the posterior with its models, or raise an error that says how to get it."""
+        if self.posterior is None:
+            raise ModelNeededError(
+                f"{rule.label} needs the model, which an explanation does not contain: call "
+                "explainer.decide(explanation, rule), or give the rule to explainer.explain(..., rules=[...])"
+            )
+        return self.posterior
+
+    def pick(self, index: Array, note: str = "") -> Choice:
+        """Choose points of the pool by their positions."""
+        points = self.draws.pool.take(np.atleast_1d(index))
+        return Choice(points.x, points, note)

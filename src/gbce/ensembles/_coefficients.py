@@ -1,4 +1,4 @@
-"""Draw coefficients of a model from their Gibbs posterior, exactly or by chains, or from a Laplace approximation."""
+"""Draw coefficients from their Gibbs posterior or a Laplace approximation, and choose their eta'."""
 
 import math
 import warnings
@@ -7,17 +7,276 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import digamma, ndtr
 
 from gbce._validation import is_number, require_counts
 from gbce.base import Array
 from gbce.ensembles._hmc import hmc, mixing, network_chains, round_maps
-from gbce.ensembles._pac import SAFE_GRID, PACBayes, safe_eta
 from gbce.ensembles._posterior import ModelPosterior, Question
 from gbce.ensembles._problem import NormalErrors, Problem, gaussian_draws
 from gbce.ensembles._reading import LearnerReading, read
 from gbce.ensembles._refits import clone_with_seed
 
-__all__ = ["CoefficientPosterior", "LaplaceApproximation"]
+__all__ = [
+    "SAFE_GRID",
+    "CoefficientPosterior",
+    "LaplaceApproximation",
+    "PACBayes",
+    "catoni_bound",
+    "clipped_loss",
+    "normal_kl",
+    "safe_eta",
+]
+
+# --- learning rates --------------------------------------------------------------------------------------------------
+
+SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # learning rates in half powers of two, 1 down to 1/64; by hand
+_N_ORDERS = 8  # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
+# For logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
+_N_BLOCKS = 60  # in which rows arrive
+_N_DRAWS = 64  # from each posterior, in antithetic pairs
+_WEAK_SD = 10.0  # prior standard deviation in place of a flat prior, in units of y or in logits; by hand, wide for both
+# Values of Catoni's C, 4 down to 1/64 in half powers of two: the bound is smallest near sqrt(2 KL / (n loss)), and flat
+# there. Each costs a share of delta, of which the bound holds the logarithm.
+SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
+# The expectation of a clipped log loss is exact to some 1e-9 with these:
+_REACH_SDS = 9.0  # range of integration in standard deviations: 1e-19 of a normal distribution is farther out
+_REACH_LOGITS = 40.0  # and in logits: the loss is 4e-18 there
+_NODES = 64  # of the Gauss-Legendre rule
+_SMALLEST_SPREAD = 1e-150  # instead of zero in a denominator; its square is still above zero
+
+# --- SafeBayes -------------------------------------------------------------------------------------------------------
+
+
+def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the eta' of smallest cumulative prequential loss (Grünwald and van Ommen 2017), the grid and the losses.
+
+    Rows arrive in random order; losses of linear models are averaged over several orders. ``version`` is "R", the
+    expected log loss of a draw from the posterior so far (R-log-SafeBayes), or "I", the log loss at its mean
+    (I-log-SafeBayes).
+    """
+    order = rng.permutation(len(problem.X))
+    etas = np.sort(np.asarray(grid, dtype=float))[::-1]
+    likelihood = problem.likelihood
+    if isinstance(likelihood, NormalErrors):
+        proper = _with_weak_prior(problem, _WEAK_SD * max(float(np.abs(likelihood.y).max()), likelihood.sd))
+        orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_N_ORDERS - 1))]
+        losses = np.mean([_squared_losses(proper, likelihood.take(one), one, etas, version) for one in orders], axis=0)
+    else:
+        half = rng.standard_normal((_N_DRAWS // 2, problem.net.n_parameters))
+        blocks = np.array_split(order, min(len(order), _N_BLOCKS))
+        proper, normal = _with_weak_prior(problem, _WEAK_SD), np.concatenate([half, -half])
+        losses = np.array([_log_loss(proper.at(eta), blocks, normal, version) for eta in etas])
+    best = int(np.argmin(losses))  # the first, hence the largest eta, of equals
+    return {"eta": float(etas[best]), "eta_grid": tuple(etas.tolist()), "eta_losses": tuple(losses.tolist())}
+
+
+def _with_weak_prior(problem: Problem, spread: float) -> Problem:
+    """Replace flat priors by weak ones, so that the first rows can be predicted."""
+    flat = np.diag(problem.precision) == 0
+    return replace(problem, precision=problem.precision + np.diag(flat / spread**2))
+
+
+def _squared_losses(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
+    """Return the prequential losses ``(g,)`` of linear regression with unknown noise variance, for all etas.
+
+    The prior is the conjugate one of the paper, normal-inverse-gamma around the noise of the problem. A known variance
+    would hide what SafeBayes detects: a posterior concentrated on a variance that is wrong for the next row. Version
+    "I" predicts with the posterior means of coefficients and variance, ``b / (a - 1)``, which exists from the second
+    row on; the first is predicted alike by all rates.
+    """
+    rows = problem.net.jacobian(np.zeros(problem.net.n_parameters), problem.X[order])[:, 0]
+    cov = np.repeat(np.linalg.inv(problem.precision)[None] / likelihood.sd**2, len(etas), axis=0)  # over the variance
+    mean = np.zeros((len(etas), rows.shape[1]))
+    a, b = np.ones(len(etas)), np.full(len(etas), likelihood.sd**2)
+    losses = np.zeros(len(etas))
+    for number, (x, y) in enumerate(zip(rows, likelihood.y, strict=True)):
+        shared = cov @ x
+        spread, error = shared @ x, y - mean @ x
+        if version == "R":
+            losses += 0.5 * (np.log(b) - digamma(a) + error**2 * a / b + spread)
+        elif number:
+            losses += 0.5 * (np.log(b / (a - 1)) + error**2 * (a - 1) / b)
+        gain = shared / (1 / etas + spread)[:, None]
+        mean = mean + gain * error[:, None]
+        cov = cov - gain[:, :, None] * shared[:, None, :]
+        a, b = a + etas / 2, b + 0.5 * error**2 / (1 / etas + spread)
+    return losses
+
+
+def _log_loss(problem: Problem, blocks: Sequence[Array], normal: Array, version: str) -> float:
+    """Return the prequential loss of logistic regression with Laplace approximations, which only have to rank etas."""
+    total, seen = 0.0, np.zeros(0, dtype=int)
+    mode = np.zeros(problem.net.n_parameters)
+    for block in blocks:
+        known, new = problem.take(seen), problem.take(block)
+        mode = known.mode(mode)
+        theta = mode[None] if version == "I" else gaussian_draws(mode, known.curvature(mode), normal)
+        total += float(new.likelihood.loss(new.net.outputs(theta, new.X)).sum()) / len(theta)
+        seen = np.concatenate([seen, block])
+    return total if math.isfinite(total) else math.inf
+
+
+# --- PAC-Bayes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PACBayes:
+    """Choose eta' as the learning rate with the smallest PAC-Bayes bound, for a posterior over coefficients.
+
+    Catoni's bound (2007, Theorem 1.2.6): for i.i.d. rows, a loss between 0 and ``clip``, a prior that is independent of
+    the ``n`` rows and a fixed ``C``, with probability ``1 - delta`` the expected loss on a new row of a model drawn
+    from any posterior is at most ``clip (1 - exp(-C r / clip - (KL - log delta) / n)) / (1 - exp(-C))``, with ``r`` its
+    mean loss on the n rows and KL its divergence from the prior.
+
+    For such a prior, a random ``share`` of the rows is set apart: what is learned from data besides the coefficients
+    (steps of a pipeline, ``noise_sd``, a prior scaled by it) is learned from them alone, and the prior of the bound is
+    the posterior given them. The bound uses the other rows; models are drawn from the posterior given all rows. By a
+    union bound, ``delta`` is divided among all pairs of eta' and C.
+
+    The posterior must be normal for the bound to be exact: ``LinearRegression`` and ``Ridge`` with either method, and
+    ``LogisticRegression`` of two classes with :class:`gbce.LaplaceApproximation`. The facts have the chosen ``eta``,
+    its ``bound`` with ``bound_loss`` (r), ``bound_kl`` and ``bound_rows``, ``eta_bounds`` for all of ``eta_grid``, and
+    ``bound_says``, the bound in words.
+
+    Parameters
+    ----------
+    clip : float
+        Value at which the loss of a row, a negative log likelihood, is clipped. 2 is an error of 2 ``noise_sd``, or a
+        probability of 0.135 for the class that occurred.
+    delta : float
+        Probability with which the bound may fail.
+    share : float
+        Share of the rows that is set apart.
+    grid : sequence of float
+        Learning rates to compare.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.linear_model import Ridge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = X @ [1.0, 0.5, 0.0] + 0.5 * rng.normal(size=400)
+    >>> method = gbce.CoefficientPosterior(gbce.PACBayes())
+    >>> posterior = gbce.model_posterior(Ridge(1.0), X, y, method, n_models=20, seed=0)
+    >>> facts = posterior.facts
+    >>> facts["bound_loss"] < facts["bound"] < 1 and facts["bound"] == min(facts["eta_bounds"])
+    True
+    >>> print(facts["bound_says"].split(":")[0])
+    With probability 0.95 over the rows, a drawn model loses at most 0.773 a row on average, and 0.490 on 200 known rows
+    """
+
+    clip: float = 2.0
+    delta: float = 0.05
+    share: float = 0.5
+    grid: Sequence[float] = SAFE_GRID
+
+    def __post_init__(self) -> None:
+        if not is_number(self.clip) or not 0 < self.clip < math.inf:
+            raise ValueError(f"PACBayes: clip must be a positive number, not {self.clip!r}")
+        for name in ("delta", "share"):
+            if not is_number(getattr(self, name)) or not 0 < getattr(self, name) < 1:
+                raise ValueError(f"PACBayes: {name} must be between 0 and 1, not {getattr(self, name)!r}")
+        if not len(self.grid) or not all(is_number(one) and 0 < one < math.inf for one in self.grid):
+            raise ValueError(f"PACBayes: grid must be positive numbers, at least one, not {self.grid!r}")
+
+    def certify(
+        self, question: Question, method: str, prior_sd: float | None, noise_sd: float | None, rng: np.random.Generator
+    ) -> tuple[LearnerReading, dict[str, Any]]:
+        """Return the learner as read from the rows set apart, with all rows in its problem, and the facts."""
+        n = len(question.y)
+        order = rng.permutation(n)
+        apart = min(max(round(self.share * n), 2), n - 1)
+        reading = read(question, method, prior_sd, noise_sd, standardise=False, learned_from=np.sort(order[:apart]))
+        if reading.network or reading.problem.net.sizes[-1] > 1:
+            raise ValueError("PACBayes is for linear models and logistic ones of two classes: give a number as eta")
+        known, held = reading.problem.take(order[:apart]), reading.problem.take(order[apart:])
+        etas = np.sort(np.asarray(self.grid, dtype=float))[::-1]
+        found = [_loss_and_divergence(known.at(eta), held, reading.problem.at(eta), self.clip) for eta in etas]
+        paid = self.delta / (len(etas) * len(SPEEDS))
+        bounds = [min(catoni_bound(r, kl, n - apart, paid, self.clip, speed) for speed in SPEEDS) for r, kl in found]
+        best = int(np.argmin(bounds))  # the first, hence the largest eta, of equals
+        facts = {"eta": float(etas[best]), "bound": bounds[best], "bound_loss": found[best][0],
+                 "bound_kl": found[best][1], "bound_rows": n - apart, "eta_grid": tuple(etas.tolist()),
+                 "eta_bounds": tuple(bounds)}  # fmt: skip
+        return reading, facts | {"bound_says": self._sentence(facts, reading)}
+
+    def _sentence(self, facts: dict[str, Any], reading: LearnerReading) -> str:
+        loss = "-log p(y)" if reading.classes is not None else f"(y - f)**2 / (2 * {reading.noise_sd:.4g}**2)"
+        return (
+            f"With probability {1 - self.delta:g} over the rows, a drawn model loses at most {facts['bound']:.3f} a "
+            f"row on average, and {facts['bound_loss']:.3f} on {facts['bound_rows']} known rows: the loss is {loss}, "
+            f"clipped at {self.clip:g}, and rows are independent and identically distributed"
+        )
+
+
+def catoni_bound(loss: float, kl: float, n: int, delta: float, clip: float, speed: float) -> float:
+    """Return Catoni's bound on an expected loss in ``[0, clip]``, given its mean ``loss`` over ``n`` rows."""
+    return float(clip * np.expm1(-speed * loss / clip - (kl - math.log(delta)) / n) / np.expm1(-speed))
+
+
+def normal_kl(mean: Array, precision: Array, mean0: Array, precision0: Array) -> float:
+    """Return the KL divergence of ``N(mean, precision^-1)`` from ``N(mean0, precision0^-1)``."""
+    root, root0 = np.linalg.cholesky(precision), np.linalg.cholesky(precision0)
+    ratio = solve_triangular(root, root0, lower=True)  # its square sums to the trace of precision0 / precision
+    logs = 2 * (np.log(np.diag(root)).sum() - np.log(np.diag(root0)).sum())
+    shift = (mean - mean0) @ root0
+    return float(0.5 * (np.square(ratio).sum() - len(mean) + shift @ shift + logs))
+
+
+def _loss_and_divergence(known: Problem, held: Problem, whole: Problem, clip: float) -> tuple[float, float]:
+    """Return the mean clipped loss of the ``held`` rows under the posterior given all rows, and its KL divergence."""
+    mean0, mean = known.mode(), whole.mode()
+    precision0, precision = known.curvature(mean0), whole.curvature(mean)
+    return float(np.mean(clipped_loss(held, mean, precision, clip))), normal_kl(mean, precision, mean0, precision0)
+
+
+def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -> Array:
+    """Return the expected clipped loss ``(n,)`` of each row under coefficients ``N(mean, precision^-1)``."""
+    slopes = problem.net.jacobian(mean, problem.X)[:, 0]
+    spread = np.linalg.norm(solve_triangular(np.linalg.cholesky(precision), slopes.T, lower=True), axis=0)
+    output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _SMALLEST_SPREAD)
+    likelihood = problem.likelihood
+    if isinstance(likelihood, NormalErrors):
+        return _clipped_square(output - likelihood.y, spread, clip * 2 * likelihood.sd**2) / (2 * likelihood.sd**2)
+    return _clipped_log(np.where(likelihood.codes == 1, output, -output), spread, clip)  # type: ignore[attr-defined]
+
+
+def _clipped_square(mean: Array, sd: Array, most: float) -> Array:
+    """Return ``E min(u**2, most)`` for normal u."""
+    low, high = (-math.sqrt(most) - mean) / sd, (math.sqrt(most) - mean) / sd
+    at_low, at_high = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, high))
+    inside = ndtr(high) - ndtr(low)
+    edges = 2 * mean * sd * (at_low - at_high) + sd**2 * (low * at_low - high * at_high)
+    return (mean**2 + sd**2) * inside + edges + most * (1 - inside)
+
+
+def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
+    """Return ``E min(log(1 + exp(-u)), most)`` for normal u: constant up to an edge, and a sum of two parts beyond it.
+
+    The parts are ``max(-u, 0)``, in closed form, and ``log(1 + exp(-|u|))``, which is smooth on either side of zero.
+    """
+    edge = -(most + math.log(-math.expm1(-most)))  # where the loss is ``most``
+    low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
+    at_low, at_zero = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, zero))
+    known = most * ndtr((edge - mean) / sd) - mean * (ndtr(zero) - ndtr(low)) + sd * (at_zero - at_low)
+    return known + _expected_fold(mean, sd, edge, 0.0) + _expected_fold(mean, sd, max(edge, 0.0), _REACH_LOGITS)
+
+
+def _expected_fold(mean: Array, sd: Array, low: float, high: float) -> Array:
+    """Return ``E log(1 + exp(-|u|))`` for normal u over an interval, by Gauss-Legendre quadrature."""
+    near, far = mean - _REACH_SDS * sd, mean + _REACH_SDS * sd
+    start, end = (np.clip(end, near, far) for end in (max(low, -_REACH_LOGITS), max(low, high)))
+    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = 0.5 * (end - start)
+    u = (start + half)[:, None] + half[:, None] * points
+    density = np.exp(-0.5 * ((u - mean[:, None]) / sd[:, None]) ** 2) / (math.sqrt(2 * math.pi) * sd[:, None])
+    return half * ((np.log1p(np.exp(-np.abs(u))) * density) @ weights)
+
+
+# --- draws of coefficients -------------------------------------------------------------------------------------------
 
 # A warning is given above it. Vehtari et al. (2021) recommend 1.01, for chains that run until they mix. Chains here are
 # short (200 steps by default), the worst of many figures counts, and it exceeds one even from a perfect start. 1.2 is

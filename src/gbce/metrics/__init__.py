@@ -32,25 +32,23 @@ from gbce.metrics._distributional import (
 )
 from gbce.metrics._exact_noise import Bounded, ExactNoise, sum_under_noise
 from gbce.metrics._modes import Modes, find_modes
-from gbce.metrics._noise import (
-    Evaluation,
-    Noise,
-    NoiseDistribution,
-    evaluate_under_noise,
-    noise_distribution,
-    offsets,
-    require_noise,
-)
 from gbce.metrics._pointwise import (
     POINT_FIGURES,
+    Evaluation,
     Neighbours,
+    Noise,
+    NoiseDistribution,
     PointFigure,
     costs,
     evaluate_figures,
+    evaluate_under_noise,
     frontier_table,
     near_front,
+    noise_distribution,
+    offsets,
     pareto_front,
     positions_at_levels,
+    require_noise,
     robustness,
     survival_table,
     unknown_errors,
@@ -111,6 +109,7 @@ __all__ = [
     "unknown_figures",
     "wilson",
 ]
+
 
 if TYPE_CHECKING:
     from gbce.stress import survival

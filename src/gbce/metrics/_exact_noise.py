@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.metrics._noise import NoiseDistribution
+from gbce.metrics._pointwise import NoiseDistribution
 from gbce.posterior import GibbsPosterior
 from gbce.targets import Class, Numeric
 from gbce.trees import Axis, CellTrees, Grid, read_cell_outputs, same_output, why_unreadable

@@ -15,8 +15,7 @@ from gbce.decisions import answers_among
 from gbce.draws import Draws
 from gbce.explanation import Explanation, say_value
 from gbce.metrics import pareto_front, prior_moves, prior_shares
-from gbce.pages._document import build_page, pack_array, receipt_of, write_page
-from gbce.pages._known import Known, effective_factor, gather_points
+from gbce.pages._document import Known, build_page, effective_factor, gather_points, pack_array, receipt_of, write_page
 from gbce.posterior import Mixture
 from gbce.space import Space, plain_records, plain_value
 

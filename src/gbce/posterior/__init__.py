@@ -4,8 +4,17 @@ The potential is written here once, for one model and for several. Losses are ke
 another temperature, other weights or another way of combining needs no further model call.
 """
 
-from gbce.posterior._mixture import Combine, Entropic, Mixture, as_weights, weights_from_risk
-from gbce.posterior._posterior import EtaGoal, Evaluated, GibbsPosterior, run_together
+from gbce.posterior._posterior import (
+    Combine,
+    Entropic,
+    EtaGoal,
+    Evaluated,
+    GibbsPosterior,
+    Mixture,
+    as_weights,
+    run_together,
+    weights_from_risk,
+)
 
 __all__ = [
     "Combine",

@@ -15,7 +15,7 @@ from gbce._numerics import TINY, effective_sample_size, log_sum_exp, log_total, 
 from gbce.base import Array
 from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._coverage import Coverage
+from gbce.samplers._islands import Coverage
 from gbce.samplers._moves import NormalComponent
 from gbce.samplers._proposals import MANY, MixtureProposal, ProductOfMarginals, Strata, TiltedProduct, tilt
 from gbce.search import Modes

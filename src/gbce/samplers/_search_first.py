@@ -16,9 +16,15 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture, run_together
 from gbce.priors import LocatedPrior
-from gbce.samplers._coverage import Coverage, estimate_mass_around, shows_missed_mass
 from gbce.samplers._importance import SMCInfo, draw_candidates
-from gbce.samplers._islands import Islands, Run, draw_start_if_affordable
+from gbce.samplers._islands import (
+    Coverage,
+    Islands,
+    Run,
+    draw_start_if_affordable,
+    estimate_mass_around,
+    shows_missed_mass,
+)
 from gbce.samplers._proposals import MixtureProposal, join_proposals
 from gbce.samplers._runs import (
     KEPT,

@@ -15,8 +15,7 @@ from gbce.base import Array
 from gbce.predictors import Classifier, as_numbers, catboost_rows, in_order, input_maker, made_by, map_in_turn
 from gbce.space import Space
 from gbce.trees._read_boosters import read_catboost, read_lightgbm, read_xgboost
-from gbce.trees._read_sklearn import read_sklearn_trees
-from gbce.trees._scores import LinearScores, ReadTrees, TreeScores, as_matrix
+from gbce.trees._scores import LinearScores, ReadTrees, TreeScores, as_matrix, read_sklearn_trees
 
 __all__ = ["MORE_TERMS", "ModelStructure", "agrees", "n_terms", "read_structure", "same_output"]
 
