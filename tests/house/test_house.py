@@ -216,3 +216,19 @@ def test_every_number_that_decides_something_has_its_reason():
     known = dict(constants())
     assert len(known) > 300
     assert [name for name, said in known.items() if not said] == []
+
+
+# Private words for what the field has names for: run, distribution, mode, proposal, target, curvature, log density,
+# output, price, basin. The fields that files and diagnostics have kept their names; so has ``max_looks``.
+RETIRED = re.compile(r"(?i)(^|_)(laws?|looks?|sites?|guides?|lessons?|wish(es)?|bends?|said|told|offers?|wells?)(_|$)")
+KEPT = {"looks", "max_looks", "sites", "guides"}
+
+
+def test_retired_words_stay_out_of_the_code():
+    import io
+    import tokenize
+
+    for path, _ in rooms():
+        tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        names = {token.string for token in tokens if token.type == tokenize.NAME}
+        assert {name for name in names - KEPT if RETIRED.search(name)} == set(), path
