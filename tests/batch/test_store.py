@@ -193,7 +193,7 @@ def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_in_a_store_is_no_file(tmp_path):
     run(tmp_path / "s")
-    for name, says in (("row-000001.gbce", "it is no file"), ("run.json", "is damaged")):
+    for name, says in (("row-000001.gbce", "it is not a regular file"), ("run.json", "is damaged")):
         (tmp_path / "s" / name).unlink()
         os.mkfifo(tmp_path / "s" / name)
         with pytest.raises(ValueError, match=says):
