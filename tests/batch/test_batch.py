@@ -139,7 +139,7 @@ def test_a_store_of_another_run_is_refused(tmp_path):
         ({"seed": 6}, "seed"),
         ({"rows": ROWS.iloc[:3]}, "rows"),
     ):
-        with pytest.raises(ValueError, match=f"holds results for different .*{word}"):
+        with pytest.raises(ValueError, match=f"holds results of a different run .*{word}"):
             many(store=tmp_path / "run", **options)
     with pytest.raises(ValueError, match="rules"):
         explainer().explain_many(ROWS, TARGET, rules=[gbce.MAP()], seed=5, store=tmp_path / "run", progress=False)
@@ -364,7 +364,7 @@ def test_each_row_may_have_a_seed_of_its_own(tmp_path):
     assert evidence[0] == evidence[2] != evidence[1]
     agree(table, 1, explainer.explain(rows.iloc[1], TARGET, rules=RULES, seed=5))
     same(explainer.explain_many(rows, TARGET, store=tmp_path / "s", **options), table)
-    with pytest.raises(ValueError, match="holds results for different seed"):
+    with pytest.raises(ValueError, match=r"holds results of a different run \(seed"):
         explainer.explain_many(rows, TARGET, seed=4, store=tmp_path / "s", **options)
     with pytest.raises(ValueError, match="2 seeds for 3 rows"):
         explainer.explain_many(rows, TARGET, seed=[1, 2], **options)

@@ -28,7 +28,7 @@ def run(store, model=FIT, target=TARGET, data=X, rules=RULES, rows=3, **options)
 
 
 def refused(what, store, **options):
-    with pytest.raises(ValueError, match=f"holds results for different {what}"):
+    with pytest.raises(ValueError, match=f"holds results of a different run .{what}"):
         run(store, **options)
 
 
@@ -184,7 +184,7 @@ def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
         came = list(pool.map(begin, explainers))
     tables = [k for k, one in enumerate(came) if not isinstance(one, str)]
     assert len(tables) == 1
-    assert all("holds results for different models" in one for one in came if isinstance(one, str))
+    assert all("holds results of a different run (models" in one for one in came if isinstance(one, str))
     alone = explainers[tables[0]].explain_many(X[:2], TARGET, rules=RULES, seed=0, progress=False)
     pd.testing.assert_frame_equal(came[tables[0]].pointwise, alone.pointwise)
     assert not list((tmp_path / "s").glob(".*part"))
@@ -193,7 +193,7 @@ def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_in_a_store_is_no_file(tmp_path):
     run(tmp_path / "s")
-    for name, says in (("row-000001.gbce", "it is no file"), ("run.json", "is damaged")):
+    for name, says in (("row-000001.gbce", "it is not a regular file"), ("run.json", "is damaged")):
         (tmp_path / "s" / name).unlink()
         os.mkfifo(tmp_path / "s" / name)
         with pytest.raises(ValueError, match=says):

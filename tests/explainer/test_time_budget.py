@@ -381,9 +381,9 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
     (tmp_path / "s" / "row-000002.gbce").unlink()
     resumed = explainer.explain_many(rows, target, store=tmp_path / "s", **options)
     assert resumed.pointwise.equals(whole.pointwise)
-    with pytest.raises(ValueError, match="max_model_rows differ"):
+    with pytest.raises(ValueError, match="max_model_rows changed"):
         explainer.explain_many(rows, target, store=tmp_path / "s", **options | {"total_model_rows": 20_000})
-    with pytest.raises(ValueError, match="time_budget differ"):
+    with pytest.raises(ValueError, match="time_budget changed"):
         explainer.explain_many(rows, target, store=tmp_path / "s", time_budget=9.0, **options)
     with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 for the set-up"):
         explainer.explain_many(rows, target, **options | {"total_model_rows": 305})

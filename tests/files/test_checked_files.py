@@ -111,7 +111,7 @@ def test_members_twice_unknown_or_missing_are_refused(saved):
     boxed(saved, box)
     with pytest.raises(gbce.FileError, match=r"lacks pool\.x\.npy"):
         gbce.load(altered(saved, pool__x__npy=None))
-    with pytest.raises(gbce.FileError, match=r"not known: notes\.txt"):
+    with pytest.raises(gbce.FileError, match=r"unknown member: notes\.txt"):
         gbce.load(altered(saved, notes__txt=b"hello"))
 
 

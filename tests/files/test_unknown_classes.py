@@ -147,7 +147,7 @@ def test_a_class_that_takes_other_options_by_now_is_kept_as_data(explainer, tmp_
     older = written | {"options": written["options"] | {"colour": "red"}}
     again = gbce.load(restated(path, rules=[older]))
     equal_tables(again, explanation)
-    with pytest.raises(ValueError, match=r"its class Cheapest does not take .*colour"):
+    with pytest.raises(ValueError, match=r"its class Cheapest does not accept .*colour"):
         again.decide(again.rules[0])
     target = {"type": "support.own:Near", "label": "near", "options": {"wish": 1.0, "room": 2.0, "gone": 1}}
     assert isinstance(gbce.load(restated(path, target=target)).target, KeptTarget)

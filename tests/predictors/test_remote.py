@@ -200,7 +200,7 @@ def test_remote_model_is_known_by_address_and_version_and_not_asked(endpoint, tm
         (f"{endpoint.url}?m=2", "1"),
     ):
         remote, other = explainer(url, version=version)
-        with pytest.raises(ValueError, match="holds results for different models"):
+        with pytest.raises(ValueError, match=r"holds results of a different run \(models"):
             many(other)
         with pytest.raises(
             ValueError, match=r"made with another model: http\S+ version 1, where this explainer has http"

@@ -152,7 +152,7 @@ def test_many_rows_change_from_where_each_is(tmp_path):
         assert kept.row.outputs[0, 0] == pytest.approx(linear(row))
     again = explainer().explain_many(rows, change, rules=[gbce.MAP()], progress=False, store=tmp_path / "s")
     assert again.counterfactuals.equals(table.counterfactuals)
-    with pytest.raises(ValueError, match="target differ"):
+    with pytest.raises(ValueError, match="target changed"):
         explainer().explain_many(rows, gbce.Change(2), rules=[gbce.MAP()], progress=False, store=tmp_path / "s")
 
 

@@ -211,8 +211,8 @@ class Store:
             differs.append("seed")
         if differs:
             raise ValueError(
-                f"folder {str(folder)!r} holds results for different {', '.join(differs)}. Use another folder, or "
-                "delete this one."
+                f"folder {str(folder)!r} holds results of a different run ({', '.join(differs)} changed). Use another "
+                "folder, or delete this one."
             )
         return store
 
