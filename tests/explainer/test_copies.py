@@ -4,13 +4,13 @@ import copy
 import io
 import pickle
 
+import cloudpickle
 import joblib
 import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from joblib.externals import cloudpickle
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline

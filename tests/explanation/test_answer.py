@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.explanation._words import number_text, say_changes
+from gbce.explanation._words import describe_changes, number_text
 
 SMALL = gbce.SMC(n_candidates=600)
 
@@ -155,22 +155,22 @@ def test_words_for_every_kind_of_column():
     space = gbce.Space.infer(data)
     a = space.encode_row(ROW)
     b = space.encode_row(ROW | {"income": 52.25, "purpose": "car", "since": pd.Timestamp("2022-01-31"), "owner": False})
-    assert say_changes(space, a, b) == (
+    assert describe_changes(space, a, b) == (
         "raise income from 50 to 52.25, change purpose from 'radio/tv' to 'car', move since from 2021-05-01 to "
         "2022-01-31 and change owner from True to False"
     )
-    assert say_changes(space, a, a) == ""
+    assert describe_changes(space, a, a) == ""
 
 
 def test_a_change_beyond_the_usual_digits_is_told_apart():
     space = gbce.Space.real(["x"])
-    said = say_changes(space, np.array([0.1234567]), np.array([0.12345671]))
+    said = describe_changes(space, np.array([0.1234567]), np.array([0.12345671]))
     assert said == "raise x from 0.1234567 to 0.12345671"
 
 
 def test_names_with_control_characters_are_written_out():
     space = gbce.Space.real(["\x1b[31mx"])
-    assert say_changes(space, np.zeros(1), np.ones(1)) == r"raise \x1b[31mx from 0 to 1"
+    assert describe_changes(space, np.zeros(1), np.ones(1)) == r"raise \x1b[31mx from 0 to 1"
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_an_own_rule_that_asks_is_sent_to_the_explainer(explainer, rule, tmp_pat
     again = gbce.load(saved(explanation, tmp_path))
     assert again.rules == (rule,)
     for one in (explanation, again):
-        with pytest.raises(ModelNeededError, match=r"Halfway.* asks the model.*explainer\.decide"):
+        with pytest.raises(ModelNeededError, match=r"Halfway.* needs the model.*explainer\.decide"):
             one.decide(again.rules[0])
         pd.testing.assert_frame_equal(explainer.decide(one, again.rules[0]), explanation.counterfactuals)
         assert f"{rule.label} can only be applied with the model" in one.at(0.8).notes[-1]
@@ -187,7 +187,7 @@ class Careless(Rule):
         (lambda scene: Choice(scene.x0), r"x must be an array of shape \(k, d\)"),
         (lambda scene: Choice(scene.draws.x[:2], names=("one",)), "1 names for 2 points"),
         (lambda scene: Choice(scene.draws.x[:2], scene.row), "2 points, but 1 are known"),
-        (lambda scene: Choice(scene.draws.x[:2, :1]), "2 points of 1 features, where the space has 3"),
+        (lambda scene: Choice(scene.draws.x[:2, :1]), "2 points of 1 features, but the space has 3"),
     ],
 )
 def test_a_careless_rule_gets_a_sentence(explainer, made, sentence):

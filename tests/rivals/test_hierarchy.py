@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import halfnorm, norm
 
 from benchmarks.rivals._hierarchy import mixing, sample_levels
-from benchmarks.rivals._hierarchy_law import Distribution, draw_changes, log_mass
+from benchmarks.rivals._hierarchy_law import Law, draw_changes, log_mass
 from benchmarks.rivals._hierarchy_state import State
 
 # of one observation w * delta of t, with noise s; width and spread of the changes
@@ -31,7 +31,7 @@ def agrees(draws, expected):
 
 
 def test_one_row_has_the_closed_form():
-    law = Distribution(rate=0.0, family="normal", centre=0.0, spread=OMEGA, width=TAU)
+    law = Law(rate=0.0, family="normal", centre=0.0, spread=OMEGA, width=TAU)
     levels = run(law, gaussian_score(np.array([1.0])), [0])
     assert agrees(levels.changes[..., 0], 0.4)
     assert agrees((levels.changes[..., 0] - 0.4) ** 2, 0.05)
@@ -40,7 +40,7 @@ def test_one_row_has_the_closed_form():
 @pytest.mark.parametrize("centre", [0.0, None])
 def test_rows_of_two_groups_have_the_joint_gaussian(centre):
     t, groups = np.array([1.0, -0.5, 2.0, 0.0, 0.3]), np.array([0, 0, 1, 1, 1])
-    law = Distribution(rate=0.0, family="normal", centre=centre, spread=OMEGA, width=TAU)
+    law = Law(rate=0.0, family="normal", centre=centre, spread=OMEGA, width=TAU)
     levels = run(law, gaussian_score(t), groups, seed=1)
     shared = float(centre is None)  # the variance of the population's centre
     before = TAU**2 * np.eye(5) + OMEGA**2 * np.equal.outer(groups, groups) + shared
@@ -58,7 +58,7 @@ def test_rows_of_two_groups_have_the_joint_gaussian(centre):
 def test_where_the_model_says_nothing_the_laws_are_left():
     free = np.ones((4, 2), dtype=bool)
     free[0, 1] = False  # says nothing, and stays
-    law = Distribution(rate=0.0)
+    law = Law(rate=0.0)
     levels = run(law, lambda change: np.zeros(change.shape[:-1]), [0, 0, 1, 1], 2, free=free, steps=30, warmup=20)
     for draws, known in [
         (levels.spread, halfnorm(scale=0.5)),
@@ -76,7 +76,7 @@ def test_where_the_model_says_nothing_the_laws_are_left():
 @pytest.mark.parametrize("family", ["laplace", "normal"])
 def test_each_move_alone_keeps_the_laws(family, move):
     groups, free, chains = np.array([0, 1, 1]), np.array([[True, True], [True, False], [True, True]]), 2_000
-    law = Distribution(rate=0.0, family=family)
+    law = Law(rate=0.0, family=family)
     rng = np.random.default_rng(6)
     state = State(law, lambda change: np.zeros(change.shape[:-1]), groups, free, chains, 2, rng)  # begins in its laws
     candidates = [] if move in ("renew_columns", "renew_levels") else [3]
@@ -98,7 +98,7 @@ def test_all_levels_agree_with_weighted_draws_of_their_laws(family):
     def score(change):
         return -np.logaddexp(0.0, -4 * (starts[None, :, None] + change[..., 0]))
 
-    levels = run(Distribution(family=family), score, groups, seed=2)
+    levels = run(Law(family=family), score, groups, seed=2)
     rng = np.random.default_rng(3)
     n = 300_000
     centre, spread, width = rng.standard_normal(n), *(0.5 * np.abs(rng.standard_normal((2, n))))
@@ -123,7 +123,7 @@ def test_all_levels_agree_with_weighted_draws_of_their_laws(family):
     ("centre", "width", "rate"), [(0.7, 0.3, 1.0), (-0.4, 0.5, 2.0), (1.2, 2.0, 3.0), (0.0, 0.2, 1.0)]
 )
 def test_changes_under_proximity_have_their_law_and_mass(centre, width, rate):
-    law = Distribution(rate=rate)
+    law = Law(rate=rate)
     drawn = draw_changes(law, np.full(40_000, centre), np.full(40_000, width), np.random.default_rng(4))
     grid, step = np.linspace(-15, 15, 300_001, retstep=True)
     density = np.exp(-np.abs(grid - centre) / width - rate * np.abs(grid)) / (2 * width)
@@ -142,7 +142,7 @@ def test_chains_apart_are_seen():
 
 
 def test_costs_are_those_of_the_groups():
-    law = Distribution(rate=0.0, family="normal", centre=0.0, spread=OMEGA, width=TAU)
+    law = Law(rate=0.0, family="normal", centre=0.0, spread=OMEGA, width=TAU)
     groups = np.array([0, 1, 1])
     levels = run(law, gaussian_score(np.array([3.0, 0.0, 0.0])), groups, chains=4, steps=20)
     costs = levels.costs(groups)
@@ -156,4 +156,4 @@ def test_costs_are_those_of_the_groups():
 )
 def test_options_that_make_no_sense_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Distribution(**options)
+        Law(**options)

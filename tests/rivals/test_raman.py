@@ -6,7 +6,7 @@ import pytest
 
 import gbce
 from benchmarks.rivals import raman
-from benchmarks.rivals._hierarchy_law import Distribution
+from benchmarks.rivals._hierarchy_law import Law
 from benchmarks.rivals._wish import Wish
 from benchmarks.rivals.raman import METHODS, Hierarchical, InstanceLevel, split_in_two
 from support.asked import Formula, Logistic, corners, fitted
@@ -60,7 +60,7 @@ def test_new_row_has_the_law_that_its_group_gives_it():
     spread, start, slope = float(X["x1"].std(ddof=0)), 0.3, 12.0
     space = gbce.Space.infer(X, bounds={"x1": (None, None)})
     model = Logistic(lambda x: slope * (x[:, 0] - 0.6))
-    law = Distribution(centre=0.0, spread=1e-6, width=0.5)  # a group's centre that is known: the law of one row again
+    law = Law(centre=0.0, spread=1e-6, width=0.5)  # a group's centre that is known: the law of one row again
     rival, wish, _ = fitted(Hierarchical(law, walkers=300, kept=2, **QUICK), model, X, label=1, space=space)
     drawn = rival.draw(pd.DataFrame({"x1": [start]}), wish, 0)
     change = np.linspace(-6, 6, 24_001)

@@ -504,7 +504,7 @@ def test_budget_of_time_and_of_chains_from_the_prior(monkeypatch):
         ({"n_draws": 0}, ValueError, "n_draws must be a whole number"),
         ({"kernel": "hmc"}, ValueError, "kernel must be one of"),
         ({"warmup": 197}, ValueError, "warmup must be an integer from 0 to 196"),
-        ({"warmup": True}, ValueError, "warmup must be a whole number"),
+        ({"warmup": True}, ValueError, "warmup must be an integer"),
         ({"start": "smc"}, TypeError, 'start must be a sampler such as SMC\\(\\) or the string "prior"'),
         ({"start": SMC}, TypeError, "start must be a sampler"),
     ],

@@ -74,7 +74,7 @@ def test_a_half_of_the_islands_knows_only_the_other():
     kernel = _make_kernel(posterior, Bridge(posterior.mixture), now, now, np.zeros(400), 1.0)
     for half, sign in ((0, -1.0), (1, 1.0)):
         assert (sign * kernel.learned[half].points > 0).all()
-        assert (sign * kernel.learned[half].law.mean > 5).all()
+        assert (sign * kernel.learned[half].component.mean > 5).all()
         assert (sign * z[kernel.half == half] < 0).all()
 
 
@@ -256,7 +256,7 @@ def test_a_guide_says_the_same_of_points_it_was_asked_about_before():
     guide = MixtureProposal(laws, 0.3)
     for z in [*points, points[1].copy(), *points[::-1]]:
         np.testing.assert_array_equal(guide.log_component_parts(z), MixtureProposal(laws, 0.3).log_component_parts(z))
-    assert len(guide._remembered) <= 2
+    assert len(guide._cache) <= 2
 
 
 def test_known_rows_order_known_in_turns():

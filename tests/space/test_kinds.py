@@ -96,7 +96,7 @@ def column_holds(column, x):
 @given(frames())
 def test_a_space_read_from_a_file_writes_the_same_frames(frame):
     space = gbce.Space.infer(frame)
-    again = space_of(json.loads(json.dumps(space_fields(space), default=_files._as_plain)))
+    again = space_of(json.loads(json.dumps(space_fields(space), default=_files._to_plain)))
     assert again == space
     x = space.encode(frame)
     np.testing.assert_array_equal(again.encode(frame), x)
@@ -106,7 +106,7 @@ def test_a_space_read_from_a_file_writes_the_same_frames(frame):
 def test_days_among_objects_are_read_as_days():
     frame = pd.DataFrame({"day": [dt.date(2020, 1, 1), dt.date(2021, 1, 1)]})
     space = gbce.Space.infer(frame)
-    again = space_of(json.loads(json.dumps(space_fields(space), default=_files._as_plain)))
+    again = space_of(json.loads(json.dumps(space_fields(space), default=_files._to_plain)))
     assert again == space
     assert type(again.decode(space.encode(frame))["day"][0]) is dt.date
 

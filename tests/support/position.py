@@ -25,8 +25,7 @@ class Position:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.trees import read_cells
+    >>> from gbce.trees import read_cells, read_structure
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
     >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)

@@ -272,10 +272,10 @@ class _Known:
         """
         posterior, points = scene.posterior, scene.draws.known
         x, outputs = points.x[self.where], points.outputs[self.where, :1]
-        if posterior is not None and posterior.landmarks is not None and posterior.landmark_said is not None:
-            own = reaching.judge(posterior.landmark_said).reached
+        if posterior is not None and posterior.landmarks is not None and posterior.landmark_evaluated is not None:
+            own = reaching.judge(posterior.landmark_evaluated).reached
             x = np.vstack([x, posterior.landmarks[own]])
-            outputs = np.vstack([outputs, posterior.landmark_said.outputs[own, :1]])
+            outputs = np.vstack([outputs, posterior.landmark_evaluated.outputs[own, :1]])
         order = np.argsort(cost(x), kind="stable")
         return x[order], outputs[order]
 
@@ -461,7 +461,7 @@ def _count_changes(scene: Scene, x: Array) -> Array:
 def reaching_rows(scene: Scene, reaching: Reaching, most: int) -> tuple[Array, Array]:
     """Return admissible training rows ``(n, d)`` that reach the target, and projections of the cheapest others."""
     posterior, none = scene.posterior, np.zeros((0, len(scene.space)))
-    evaluated = None if posterior is None else posterior.landmark_said
+    evaluated = None if posterior is None else posterior.landmark_evaluated
     if posterior is None or posterior.landmarks is None or evaluated is None:
         return none, none
     rows = posterior.landmarks[reaching.judge(evaluated).reached]

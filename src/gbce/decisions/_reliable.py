@@ -461,9 +461,9 @@ def _extend_each_change(scene: Scene, x: Array) -> Array:
 def _list_reaching_rows(scene: Scene) -> Array:
     """Return the training rows that reach the target, projected to what the row can become: ``(m, d)``."""
     posterior = scene.posterior
-    if posterior is None or posterior.landmarks is None or posterior.landmark_said is None:
+    if posterior is None or posterior.landmarks is None or posterior.landmark_evaluated is None:
         return np.zeros((0, len(scene.space)))
-    reached = Reaching(scene.query.target).judge(posterior.landmark_said).reached
+    reached = Reaching(scene.query.target).judge(posterior.landmark_evaluated).reached
     return scene.space.project(posterior.landmarks[reached], scene.x0)
 
 

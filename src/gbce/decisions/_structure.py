@@ -17,11 +17,11 @@ from gbce.trees import (
     CellTrees,
     Proof,
     ScoreConstraints,
+    describe_cheapest,
     find_nearest_cells,
     price_units,
     prove_cheapest,
     reachable_cells,
-    say_cheapest,
     score_constraints,
 )
 
@@ -206,7 +206,7 @@ def prove_nearest(
     limits = [] if rule.max_changes is None else [f"at most {rule.max_changes} changed features"]
     limits += [] if rule.margin == 0 else [f"a margin of {rule.margin:g}"]
     under = f" with {' and '.join(limits)}" if limits else ""
-    return x, replace(proof, sentence=say_cheapest(proof, trees.inside.parts.origin, rule.distance, under))
+    return x, replace(proof, sentence=describe_cheapest(proof, trees.inside.parts.origin, rule.distance, under))
 
 
 def _cost(scene: Scene, distance: str, x: Array) -> float:

@@ -34,10 +34,10 @@ from gbce.trees import (
     ModelStructure,
     Proof,
     TreeScores,
+    describe_answer,
     find_safe_ranges,
     prove_over_all_cells,
     prove_unattainable,
-    say_answer,
 )
 
 __all__ = ["REPLACED", "Prover", "apply_policy", "choose_answer", "find_safe_box", "judge_answer", "state_proof"]
@@ -217,7 +217,7 @@ def state_proof(answer: Answer, decisions: Sequence[Decision], unattainable: Pro
         if np.array_equal(one.x, answer.decision.x, equal_nan=True):
             return one.proof.sentence
         if one.rule.distance == "l1" and one.rule.margin == 0 and one.rule.max_changes is None:
-            return say_answer(one.proof, answer.cost)
+            return describe_answer(one.proof, answer.cost)
     return ""
 
 

@@ -46,7 +46,7 @@ from gbce.explainer._notes import (
     order_by_model,
     seek_reach,
 )
-from gbce.explainer._session import ADVICE, Progress, decide, explain_given, require_own, say_settings, watched
+from gbce.explainer._session import ADVICE, Progress, decide, describe_settings, explain_given, require_own, watched
 from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
@@ -760,7 +760,7 @@ class Explainer:
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
         """Settings of the explainer as strings by name, for receipts."""
-        return say_settings(
+        return describe_settings(
             [*self._models, *(() if self.refits is None else self.refits.models)],
             prior=self.prior,
             sampler=f"{_DEFAULT}: {self.sampler!r}" if self.sums_if_few else self.sampler,
@@ -787,7 +787,7 @@ class Explainer:
 def _add_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
     """Add evaluated rows of the data ``(n, d)`` to a posterior."""
     reading = posterior.read(outputs)
-    return replace(posterior, landmarks=rows, landmark_loss=reading.loss, landmark_said=reading)
+    return replace(posterior, landmarks=rows, landmark_loss=reading.loss, landmark_evaluated=reading)
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

@@ -40,10 +40,10 @@ __all__ = [
     "Decided",
     "Progress",
     "decide",
+    "describe_settings",
     "explain_given",
     "is_shown",
     "require_own",
-    "say_settings",
     "watched",
 ]
 
@@ -188,13 +188,13 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
 # --- recorded settings -----------------------------------------------------------------------------------------------
 
 
-def say_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str], ...]:
+def describe_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str], ...]:
     """Return settings that are not ``None`` as strings by name, and the libraries of the models.
 
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
-    >>> settings = dict(say_settings([LinearRegression()], sampler="SMC()", policy=None))
+    >>> settings = dict(describe_settings([LinearRegression()], sampler="SMC()", policy=None))
     >>> list(settings), settings["libraries"].split()[0]
     (['sampler', 'libraries'], 'sklearn')
     """

@@ -6,7 +6,7 @@ from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_k
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._tables import choice_table, point_table
-from gbce.explanation._words import SafeBox, Status, changed_columns, number_text, say_value
+from gbce.explanation._words import SafeBox, Status, changed_columns, format_value, number_text
 
 __all__ = [
     "Alternatives",
@@ -24,10 +24,10 @@ __all__ = [
     "cheapest_known",
     "choice_table",
     "exclude_row",
+    "format_value",
     "meets",
     "number_text",
     "point_table",
     "require_explanation",
-    "say_value",
     "with_conditions",
 ]

@@ -18,7 +18,7 @@ from gbce._validation import is_count, printable
 from gbce.base import Array
 from gbce.decisions import stack_points
 from gbce.draws import Draws
-from gbce.explanation._words import say_changes
+from gbce.explanation._words import describe_changes
 from gbce.metrics import PRINTED_Z_95, costs, find_modes, most_moved
 from gbce.space import Space
 
@@ -185,7 +185,7 @@ def _build_table(explanation: "Explanation", known: _Known, shown: list[_Strateg
 
 
 def _write_sentence(explanation: "Explanation", known: _Known, one: _Strategy) -> str:
-    changes = say_changes(explanation.space, explanation.x0, known.x[one.point]) or "leave the row as it is"
+    changes = describe_changes(explanation.space, explanation.x0, known.x[one.point]) or "leave the row as it is"
     model = "the model" if len(explanation.models) == 1 else printable(explanation.models[0])
     return (
         f"{changes[0].upper()}{changes[1:]}: {model} then {printable(explanation.target.say(one.output, one.reached))}."

@@ -18,7 +18,7 @@ from gbce.base import Array, Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation._tables import point_table
-from gbce.explanation._words import SafeBox, changed_columns, say_changes
+from gbce.explanation._words import SafeBox, changed_columns, describe_changes
 from gbce.metrics import costs
 from gbce.space import effort_cost, plain_value
 
@@ -231,7 +231,7 @@ class Answer:
     @property
     def changes_in_words(self) -> str:
         """The changes in words, such as ``"lower debt from 60 to 40"``; empty if there are none."""
-        return say_changes(self.query.space, self.query.x0, self.decision.x)
+        return describe_changes(self.query.space, self.query.x0, self.decision.x)
 
     @property
     def sentence(self) -> str:

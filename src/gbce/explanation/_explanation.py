@@ -44,7 +44,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
-from gbce.space import Space, say_effort
+from gbce.space import Space, describe_effort
 from gbce.trees import Proof
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Explanation:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Conditions of a follow-up question as strings such as ``"income stays at 3000"``; empty without one."""
-        return (*(condition.text for condition in self.query.conditions), *say_effort(self.query.effort))
+        return (*(condition.text for condition in self.query.conditions), *describe_effort(self.query.effort))
 
     # --- tables ---------------------------------------------------------------------------------------------
 

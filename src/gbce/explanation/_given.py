@@ -15,7 +15,7 @@ from gbce.draws import Draws, Points
 from gbce.explanation._answer import Answer, cheapest_known
 from gbce.explanation._words import Status, join_words
 from gbce.metrics import costs, unknown_figures
-from gbce.space import Condition, Effort, Space, effort_cost, read_conditions, read_effort, restate, say_effort
+from gbce.space import Condition, Effort, Space, describe_effort, effort_cost, read_conditions, read_effort, restate
 
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
@@ -91,7 +91,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     harder = _add_effort(replace(explanation.draws, seen=known), before, effort)
     weighed = harder.restrict(inside, query.mixture, size, coordinates)
     weighed = replace(weighed, info=replace(weighed.info, model_evidence=None, goal_met=None))
-    words = join_words([*(one.text for one in conditions), *(say_effort(effort) if event.effort else ())])
+    words = join_words([*(one.text for one in conditions), *(describe_effort(effort) if event.effort else ())])
     if weighed.ess < ENOUGH_ESS:
         raise ValueError(
             f"the draws cannot be reweighted given that {words}: only {weighed.ess:.0f} effective draws of "
@@ -158,7 +158,7 @@ def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequenc
         return replace(answer, query=query)
     known, what = cheapest_known(query, draws)
     decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
-    words = join_words([*(one.text for one in conditions), *say_effort(query.effort)])
+    words = join_words([*(one.text for one in conditions), *describe_effort(query.effort)])
     cost = float(costs(query.space, known.x, query.x0, "l1")[0])
     return Answer(query, decision, _KNOWN, f"{what}, given that {words}", cost)
 

@@ -12,7 +12,7 @@ from gbce._validation import printable
 from gbce.base import Array
 from gbce.space import Space, plain_value, value_text
 
-__all__ = ["SafeBox", "Status", "changed_columns", "join_words", "number_text", "say_changes", "say_value"]
+__all__ = ["SafeBox", "Status", "changed_columns", "describe_changes", "format_value", "join_words", "number_text"]
 
 _DIGITS = 6  # significant digits of a real number: as many as a person would copy out
 _ALL_DIGITS = 17  # significant digits that tell any two doubles apart
@@ -27,19 +27,19 @@ def changed_columns(space: Space, x0: Array, x: Array) -> Array:
     return np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed)
 
 
-def say_changes(space: Space, x0: Array, x: Array) -> str:
+def describe_changes(space: Space, x0: Array, x: Array) -> str:
     """Describe the changes from the row ``x0`` to ``x``, both ``(d,)``, as part of a sentence.
 
     Examples
     --------
     >>> space = Space.real(["income", "debt"])
-    >>> say_changes(space, np.array([1200.0, 300.0]), np.array([1500.0, 250.5]))
+    >>> describe_changes(space, np.array([1200.0, 300.0]), np.array([1500.0, 250.5]))
     'raise income from 1,200 to 1,500 and lower debt from 300 to 250.5'
     """
     return join_words([_say_change(space, j, x0[j], x[j]) for j in changed_columns(space, x0, x)])
 
 
-def say_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> str:
+def format_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> str:
     """Format a value of the feature at position ``j`` as in the table, string levels in quotation marks."""
     feature, codec = space.features[j], space.codecs[j]
     if np.isnan(value):
@@ -80,11 +80,11 @@ def join_words(parts: Sequence[str]) -> str:
 def _say_change(space: Space, j: int, before: float, after: float) -> str:
     feature = space.features[j]
     name = printable(feature.name)
-    values = say_value(space, j, before), say_value(space, j, after)
+    values = format_value(space, j, before), format_value(space, j, after)
     for digits in range(_DIGITS + 1, _ALL_DIGITS + 1):  # a change too small for the usual number of digits
         if values[0] != values[1]:
             break
-        values = say_value(space, j, before, digits=digits), say_value(space, j, after, digits=digits)
+        values = format_value(space, j, before, digits=digits), format_value(space, j, after, digits=digits)
     if np.isnan(before) or np.isnan(after) or feature.unordered:
         verb = "change"
     elif feature.kind == "datetime":
@@ -190,7 +190,7 @@ class SafeBox:
     def _format_end(self, j: int, value: float, is_low: bool) -> str:
         """Format an end with as few digits as keep the printed number within the range."""
         if self.space.features[j].kind != "real":
-            return say_value(self.space, j, value)
+            return format_value(self.space, j, value)
         for digits in range(_DIGITS, _ALL_DIGITS + 1):
             text = number_text(value, digits)
             written = float(text.replace(",", ""))

@@ -13,7 +13,7 @@ from gbce._validation import printable
 from gbce.base import Array, Rule
 from gbce.decisions import answers_among
 from gbce.draws import Draws
-from gbce.explanation import Explanation, say_value
+from gbce.explanation import Explanation, format_value
 from gbce.metrics import pareto_front, prior_moves, prior_shares
 from gbce.pages._document import Known, build_page, effective_factor, gather_points, pack_array, receipt_of, write_page
 from gbce.posterior import Mixture
@@ -109,13 +109,13 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
 
 
 def _list_levels(space: Space, j: int) -> list[str]:
-    return [say_value(space, j, float(code)) for code in range(len(space.features[j].levels or ()))]
+    return [format_value(space, j, float(code)) for code in range(len(space.features[j].levels or ()))]
 
 
 def _list_dates(space: Space, j: int, values: Array) -> dict[str, Any]:
     """Return all distinct dates in order, as numbers and as strings."""
     every = np.unique(values[~np.isnan(values)])
-    return {"values": pack_array(every), "texts": [say_value(space, j, float(one)) for one in every]}
+    return {"values": pack_array(every), "texts": [format_value(space, j, float(one)) for one in every]}
 
 
 def _read_prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any] | None:

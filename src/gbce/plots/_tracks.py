@@ -14,7 +14,7 @@ import pandas as pd
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
 from gbce.decisions import Decision, answers_among
-from gbce.explanation import Explanation, changed_columns, number_text, say_value
+from gbce.explanation import Explanation, changed_columns, format_value, number_text
 from gbce.metrics import signed_changes
 from gbce.plots._features import draw_boxes, level_boxes, spread_wide
 from gbce.plots._style import (
@@ -215,7 +215,7 @@ def _build_feature_track(
     now, then = float(explanation.x0[j]), float(decision.x[j])
 
     def text(value: float, digits: int) -> str:
-        return say_value(space, j, value, digits=digits)
+        return format_value(space, j, value, digits=digits)
 
     labels = _format_pair(text, now, then)
     band, colour, open_ends = None, SAFE, (False, False)

@@ -251,7 +251,7 @@ class GibbsPosterior:
 
     Figures are reported for the first of the ``predictors``. With a ``goal`` that determines eta, the mixture's own eta
     is only a starting value. ``landmarks`` ``(n, d)`` are known rows, such as training data, near which the posterior
-    may have modes far from the row; ``landmark_loss`` ``(n, K)`` and ``landmark_said`` are their evaluations, if any.
+    may have modes far from the row; ``landmark_loss`` ``(n, K)`` and ``landmark_evaluated`` are their evaluations.
     ``readers`` read each model as a tree ensemble on demand; empty if models are only called.
     """
 
@@ -262,7 +262,7 @@ class GibbsPosterior:
     goal: EtaGoal | None = None
     landmarks: Array | None = None
     landmark_loss: Array | None = None
-    landmark_said: Evaluated | None = None
+    landmark_evaluated: Evaluated | None = None
     budget: Budget = field(default_factory=Budget)
     readers: "tuple[CellReader, ...]" = ()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.space import Space, say_difference
+from gbce.space import Space, describe_difference
 
 __all__ = [
     "ColumnMap",
@@ -81,7 +81,7 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
     if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM replaces blanks in names
         return decode
     if sorted(wanted) != sorted(have):
-        difference = say_difference(wanted, have) or "has a duplicated column"
+        difference = describe_difference(wanted, have) or "has a duplicated column"
         raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}: the table {difference}")
     positions = [have.index(label) for label in wanted]
     return lambda x: _pick(decode(x), positions)

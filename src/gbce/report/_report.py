@@ -10,7 +10,7 @@ import pandas as pd
 
 from gbce._validation import printable, short
 from gbce.decisions import answers_among, stack_points
-from gbce.explanation import Explanation, Share, say_value
+from gbce.explanation import Explanation, Share, format_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
 
@@ -88,7 +88,7 @@ def _make_opening(explanation: Explanation) -> _Opening | None:
     space, x0, x = explanation.space, explanation.x0, answer.decision.x
     where = [space.names.index(name) for name in answer.changes.index]
     table = pd.DataFrame(
-        {"now": [say_value(space, j, x0[j]) for j in where], "then": [say_value(space, j, x[j]) for j in where]},
+        {"now": [format_value(space, j, x0[j]) for j in where], "then": [format_value(space, j, x[j]) for j in where]},
         index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
     )
     cost = f"{format_number(answer.cost)} (the changes added up, each in units of its column's scale)"

@@ -195,7 +195,7 @@ def _add_corners(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     known = scene.draws.known
     pool = known.take(np.isfinite(scene.objective(known)) & np.isfinite(known.log_correction))
     x, outputs, potential = pool.x, pool.outputs, scene.mixture.potential(pool.loss)
-    rows, landmark_values = posterior.landmarks, posterior.landmark_said
+    rows, landmark_values = posterior.landmarks, posterior.landmark_evaluated
     if rows is not None and landmark_values is not None:
         x, outputs = np.vstack([x, rows]), np.vstack([outputs, landmark_values.outputs])
         potential = np.append(potential, scene.mixture.potential(landmark_values.loss))

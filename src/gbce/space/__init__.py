@@ -5,13 +5,13 @@ float64 vector.
 """
 
 from gbce.space._codecs import read_value, require_writable, write_value
-from gbce.space._conditions import Effort, effort_cost, read_conditions, read_effort, restate, say_effort
+from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations
 from gbce.space._frames import Layout, as_pandas
 from gbce.space._infer import Assumptions
 from gbce.space._places import Centre, Places
-from gbce.space._rows import has_labels, say_difference, unmasked
+from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
 from gbce.space._table import value_text
@@ -28,6 +28,8 @@ __all__ = [
     "Places",
     "Space",
     "as_pandas",
+    "describe_difference",
+    "describe_effort",
     "deviations",
     "effort_cost",
     "has_labels",
@@ -38,8 +40,6 @@ __all__ = [
     "read_value",
     "require_writable",
     "restate",
-    "say_difference",
-    "say_effort",
     "space_fields",
     "space_of",
     "unmasked",

@@ -22,7 +22,7 @@ from gbce.space._table import value_text
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Effort", "effort_cost", "read_conditions", "read_effort", "restate", "say_effort"]
+__all__ = ["Effort", "describe_effort", "effort_cost", "read_conditions", "read_effort", "restate"]
 
 _OPTIONS = ("keep", "at_least", "at_most", "between", "exactly")
 Effort = tuple[tuple[str, float], ...]  # column names with their factors
@@ -262,6 +262,6 @@ def effort_cost(space: "Space", effort: Effort, x: Array, x0: Array) -> Array:
     return extra
 
 
-def say_effort(effort: Sequence[tuple[str, float]]) -> list[str]:
+def describe_effort(effort: Sequence[tuple[str, float]]) -> list[str]:
     """Describe each effort factor in words."""
     return [f"a change of {printable(name)} counts {factor:g} times" for name, factor in effort]

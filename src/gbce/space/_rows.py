@@ -19,13 +19,13 @@ __all__ = [
     "RowCodec",
     "as_table",
     "column_dtypes",
+    "describe_difference",
     "group_levels",
     "groups_of",
     "has_labels",
     "layout_of",
     "repeated",
     "require_distinct",
-    "say_difference",
     "unmasked",
 ]
 
@@ -70,18 +70,18 @@ def _from_named(rows: Sequence[Any], what: str, names: Sequence[str] | None) -> 
     tables = [as_table(row, what, names) for row in rows]
     expected = list(tables[0].columns)
     for i, table in enumerate(tables):
-        difference = say_difference(list(map(str, expected)), list(map(str, table.columns)))
+        difference = describe_difference(list(map(str, expected)), list(map(str, table.columns)))
         if difference:
             raise ValueError(f"{what}: row {i} {difference}; the first one has {expected}.")
     return pd.DataFrame([table[expected].iloc[0].tolist() for table in tables], columns=expected)
 
 
-def say_difference(want: Sequence[str], have: Sequence[str]) -> str:
+def describe_difference(want: Sequence[str], have: Sequence[str]) -> str:
     """Describe missing and extra names, for the end of a sentence; empty if there are none.
 
     Examples
     --------
-    >>> say_difference(["a", "b"], ["b", "c"])
+    >>> describe_difference(["a", "b"], ["b", "c"])
     "lacks ['a'] and has also ['c']"
     """
     missing, extra = _without(want, have), _without(have, want)
@@ -138,7 +138,7 @@ class RowCodec:
         """Return rows as a table with the space's columns in order; the columns of an array are called ``names``."""
         table = as_table(rows, what, self.labels if names is None else names)
         have, expected = [str(c) for c in table.columns], self.labels
-        difference = say_difference(expected, have)
+        difference = describe_difference(expected, have)
         if difference:
             lacking = _without(expected, have)
             advice = "Names must match the data." if lacking else "Drop columns that the model was not fitted on."

@@ -6,7 +6,7 @@ calling the model.
 """
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable
-from gbce.trees._constraints import Proof, say_answer, say_cheapest
+from gbce.trees._constraints import Proof, describe_answer, describe_cheapest
 from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
@@ -46,6 +46,8 @@ __all__ = [
     "ScoreConstraints",
     "TreeScores",
     "agrees",
+    "describe_answer",
+    "describe_cheapest",
     "find_nearest_cells",
     "find_safe_ranges",
     "mode_on_cells",
@@ -62,8 +64,6 @@ __all__ = [
     "read_cells",
     "read_structure",
     "same_output",
-    "say_answer",
-    "say_cheapest",
     "score_constraints",
     "sum_if_few",
     "why_unreadable",

@@ -1,6 +1,6 @@
 """Targets as necessary conditions on scores (inequalities that every row reaching the target satisfies), and proofs.
 
-:class:`Proof` is the public result; ``say_cheapest`` and ``say_answer`` put proofs about costs into sentences.
+:class:`Proof` is the public result; ``describe_cheapest`` and ``describe_answer`` put proofs of costs into words.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from gbce.base import Array, Target
 from gbce.targets import Class
 from gbce.trees._structure import ModelStructure
 
-__all__ = ["Proof", "ScoreBounds", "say_answer", "say_cheapest", "score_bounds_of", "score_of"]
+__all__ = ["Proof", "ScoreBounds", "describe_answer", "describe_cheapest", "score_bounds_of", "score_of"]
 
 _EXACT = 1e-6  # relative cost difference that does not matter: rounding of sums and of the last digit of values
 _FEW = {2: "No change of one column suffices.", 3: "No change of one or two columns suffices."}
@@ -85,7 +85,7 @@ class Proof:
 # --- sentences about costs -------------------------------------------------------------------------------------------
 
 
-def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> str:
+def describe_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> str:
     """Return the sentence of a proof about the cost of a point.
 
     ``origin`` is what the proof is based on, ``distance`` one of "l1", "l2" and "changes", and ``under`` a further
@@ -93,9 +93,9 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
 
     Examples
     --------
-    >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from all 20 trees", "l1")
+    >>> describe_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from all 20 trees", "l1")
     'No point that reaches the target is more than 3% cheaper (proved from all 20 trees).'
-    >>> say_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from all 20 trees", "l1").split(";")[1]
+    >>> describe_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from trees", "l1").split(";")[1]
     ' this one, with rounded numbers, costs at most 0.6% more.'
     """
     how = f"(proved {origin})"
@@ -119,12 +119,12 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
     return " ".join([*few, how[1:-1].capitalize() + "."]) if few else ""
 
 
-def say_answer(proof: Proof, cost: float) -> str:
+def describe_answer(proof: Proof, cost: float) -> str:
     """Return what a proof about the nearest point implies for another point of a given cost.
 
     Examples
     --------
-    >>> say_answer(Proof("trees", "", lower=1.5, cost=1.5), 2.0)
+    >>> describe_answer(Proof("trees", "", lower=1.5, cost=1.5), 2.0)
     'Any point that reaches the target costs at least 1.5, and this one 2 (proved from all trees).'
     """
     lower = proof.lower or 0.0

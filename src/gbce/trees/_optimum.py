@@ -20,7 +20,7 @@ from gbce.trees._constraints import Proof, score_bounds_of
 from gbce.trees._milp import solve_cheapest
 from gbce.trees._question import price_cells
 from gbce.trees._structure import agrees
-from gbce.trees._unattainable import Outcome, say_unattainable, sum_margin
+from gbce.trees._unattainable import Outcome, describe_unattainable, sum_margin
 
 __all__ = ["MOST_CELLS", "Optimum", "prove_cheapest", "prove_over_all_cells"]
 
@@ -354,4 +354,4 @@ def prove_over_all_cells(
         return GridProof(None)
     sums = np.where(largest < task.least, largest + (bounds.least - task.least), np.nan)
     cells = int(np.prod([len(axis.priced.cells) for axis in task.axes]))
-    return GridProof(say_unattainable(trees.inside.parts, bounds, Outcome(True, sums, cells), target))
+    return GridProof(describe_unattainable(trees.inside.parts, bounds, Outcome(True, sums, cells), target))

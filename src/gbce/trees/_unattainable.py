@@ -19,7 +19,7 @@ from gbce.trees._constraints import Proof, ScoreBounds, score_bounds_of
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, same_output
 
-__all__ = ["Outcome", "prove_unattainable", "say_unattainable", "sum_margin"]
+__all__ = ["Outcome", "describe_unattainable", "prove_unattainable", "sum_margin"]
 
 MOST_BOXES = 2_000  # hand-tuned: a few seconds at most, and what a few hundred boxes leave open is seldom ever decided
 _MOST_CELLS = 20_000_000  # numbers in the boxes of leaves: 160 MB for each end
@@ -467,7 +467,7 @@ def prove_unattainable(
     seen = parts.scores(columns) @ bounds.weights.T
     if (seen > outcome.sums + same_output(structure, outputs)).any():  # NaN where a constraint has no bound of its own
         return None
-    return say_unattainable(parts, bounds, outcome, target)
+    return describe_unattainable(parts, bounds, outcome, target)
 
 
 def _bound_scores(
@@ -518,7 +518,9 @@ def _largest_sums(parts: LinearScores, rows: RowBox, bounds: ScoreBounds) -> tup
     return sums, sizes
 
 
-def say_unattainable(parts: TreeScores | LinearScores, bounds: ScoreBounds, outcome: Outcome, target: Target) -> Proof:
+def describe_unattainable(
+    parts: TreeScores | LinearScores, bounds: ScoreBounds, outcome: Outcome, target: Target
+) -> Proof:
     """Return the proof with its sentence, including a bound of the output if there is one."""
     whose = f" a probability of {target.label!r}" if isinstance(target, Class) else ""
     proof = Proof("trees" if isinstance(parts, TreeScores) else "linear", "", boxes=outcome.boxes)
