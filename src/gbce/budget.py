@@ -100,16 +100,16 @@ class Pace:
     @property
     def per_row(self) -> float:
         """Seconds per row."""
-        return self._line[1]
+        return self._fitted[1]
 
     @property
     def per_call(self) -> float:
         """Fixed seconds per call."""
-        return self._line[0]
+        return self._fitted[0]
 
     @property
-    def _line(self) -> tuple[float, float]:
-        """Intercept and slope."""
+    def _fitted(self) -> tuple[float, float]:
+        """Seconds per call and per row: the intercept and slope of call times over rows."""
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls

@@ -329,7 +329,7 @@ class MAP(Rule):
 
 
 def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
-    """Choose the point of least objective among evaluated points, refined ones and the row."""
+    """Choose the point with the lowest objective among evaluated points, refined ones and the row, which wins ties."""
     known = scene.draws.known
     objective = scene.objective(known)
     winner = first_of_least(objective, scene.distance(known.x)) if np.isfinite(objective).any() else 0

@@ -219,7 +219,7 @@ class UndoChanges:
         return np.flatnonzero(space.changed(x[None, :], self.noisy.scene.x0)[0] & ~space.is_computed)
 
     def _undo_sets(self, x: Array, sets: list[Array]) -> tuple[Array, list[Array]]:
-        """Undo each set of changes of ``x``; return the admissible cheaper points ``(k, d)`` and their sets."""
+        """Undo each set of changes to ``x``; return the admissible, cheaper, still changed points ``(k, d)``."""
         scene = self.noisy.scene
         rows = np.tile(x, (len(sets), 1))
         for row, columns in zip(rows, sets, strict=True):

@@ -363,7 +363,7 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
 
 
 def _pack_figures(explanation: Explanation) -> dict[str, float]:
-    """Return the figures of the original question, as in Python's tables."""
+    """Return the figures of the question before any edit on the page, equal to those in Python's tables."""
     figures, space = explanation.distribution, explanation.space
     draws, counted = explanation.draws.read, explanation.free[~space.is_computed[explanation.free]]
     several = int((explanation.mixture.weights > 0).sum()) > 1

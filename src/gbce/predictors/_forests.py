@@ -138,10 +138,10 @@ def _in_one_thread(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
-    """Return a forest's method without scikit-learn's overhead of a tenth of a millisecond per tree and call.
+    """Return a forest's method without scikit-learn's overhead of a tenth of a millisecond per tree per call.
 
-    The forest itself predicts where the sum over trees was not found to agree to the last bit, and for rows that need
-    its checks.
+    The forest itself predicts unless the sum over its trees was found to agree bit for bit, and for rows that need its
+    validation.
     """
     plain, adder = _in_one_thread(lambda rows: getattr(forest, method)(rows)), _sum_trees(forest, method)
     if adder is None:

@@ -190,7 +190,8 @@ class Predictor:
         return values
 
     def _check_labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
-        labels = np.array(raw)  # a copy, as of values
+        """Return labels as a copied array ``(n,)``; raise if their shape is wrong."""
+        labels = np.array(raw)
         if labels.shape == (len(rows), 1):
             labels = labels[:, 0]
         if labels.shape != (len(rows),):

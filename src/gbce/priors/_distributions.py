@@ -322,7 +322,7 @@ def _truncated_normal_moments(near: Array, far: Array) -> _SideMoments:
 
 
 def _integrate_narrow_normal(near: Array, far: Array) -> _SideMoments:
-    """Compute moments by five-point Gauss-Legendre quadrature, relative to the density at the near end."""
+    """Compute log mass and moments of N(0, 1) on narrow intervals by five-point Gauss-Legendre quadrature."""
     half = 0.5 * (far - near)
     t = near[:, None] + half[:, None] * (1.0 + _NODES)
     weight = _NODE_WEIGHTS * np.exp(-0.5 * (t - near[:, None]) * (t + near[:, None]))

@@ -100,7 +100,7 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
 
 
 def _make_tail_component(z: Array, curvature: Array) -> NormalComponent:
-    """Return the moments beyond a mode, by coordinate, as in a box of which it is the corner."""
+    """Return a widened normal with the moments of N(0, 1) truncated at the mode, coordinate by coordinate."""
     moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _CURVED))
     edge, sign = np.abs(z[moved]), np.sign(z[moved])
     mills = np.exp(-0.5 * edge**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-edge))  # mean of N(0, 1) beyond the edge

@@ -361,7 +361,7 @@ def _shrink_changes(score: Score, steps: StepsFromRow, best: BestPerLevel) -> No
 
 
 def _combine_shrunk(steps: StepsFromRow, points: Array, levels: list[float], shrunk: Shrunk, scored: Scored) -> Array:
-    """Return points ``(n, d)`` in which changes that could each be shrunk alone are shrunk together."""
+    """Return points ``(n, d)`` with all shrinkages applied that, one by one, keep a point's reliability."""
     found = [np.zeros((0, len(steps.x0)))]
     for number, (x, level) in enumerate(zip(points, levels, strict=True)):
         own = np.flatnonzero((shrunk.parent == number) & (scored.reliability[: len(shrunk.x)] >= level - _ROUNDING))

@@ -430,7 +430,7 @@ def _read_oblivious_tree(one: dict[str, Any], reader: _SplitReader, scale: float
 
 
 def _read_nonoblivious_tree(root: dict[str, Any], reader: _SplitReader, scale: float, n_outputs: int) -> Tree | None:
-    """Read a tree whose nodes have splits of their own."""
+    """Read a tree in which each node has its own split; None if a split cannot be read."""
     splits: list[tuple[int, float, bool, int]] = []
     values: list[Any] = []
     children: list[list[int]] = []

@@ -530,7 +530,7 @@ class _ExactRun:
         return found
 
     def _success_probabilities(self, masses: Array) -> tuple[Array, Array]:
-        """Return success probabilities ``(K + 2,)`` and errors; models decide cells that rounding leaves open."""
+        """Return success probabilities ``(K + 2,)`` and errors; models settle cells that rounding leaves open."""
         cells = self.cells
         unsure = np.flatnonzero(cells.unsure.any(axis=1) & (masses > 0))
         size = float(masses[unsure].sum())
