@@ -17,7 +17,7 @@ from benchmarks._exact import Array, Truth, Wish, root
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
 
-class ModelStructure(NamedTuple):
+class IntervalMoments(NamedTuple):
     """A law between two limits: log probability, and given that, the means of ``t``, ``t**2`` and ``|t|``."""
 
     log_mass: Array
@@ -27,10 +27,10 @@ class ModelStructure(NamedTuple):
 
 
 # A law of standard moves t in one column: from limits (n,) and (n,) to what lies between them, low < t <= high.
-Distribution = Callable[[Array, Array], ModelStructure]
+Distribution = Callable[[Array, Array], IntervalMoments]
 
 
-def normal(low: Array, high: Array) -> ModelStructure:
+def normal(low: Array, high: Array) -> IntervalMoments:
     """Inside a standard normal law."""
     flip = low > 0  # work in the lower tail
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
@@ -46,7 +46,7 @@ def normal(low: Array, high: Array) -> ModelStructure:
     return _empty_as_zero(log_mass, np.where(flip, -mean, mean), 1.0 + ends, size)
 
 
-def laplace(low: Array, high: Array) -> ModelStructure:
+def laplace(low: Array, high: Array) -> IntervalMoments:
     """Inside a Laplace law of mean size one."""
     right = _exponential(np.maximum(low, 0.0), np.maximum(high, 0.0))
     left = _exponential(np.maximum(-high, 0.0), np.maximum(-low, 0.0))
@@ -72,7 +72,7 @@ def truncated(law: Distribution, lowest: float, highest: float) -> Distribution:
     """Return the law restricted to ``[lowest, highest]``."""
     whole = float(law(np.array([lowest]), np.array([highest])).log_mass[0])
 
-    def inside(low: Array, high: Array) -> ModelStructure:
+    def inside(low: Array, high: Array) -> IntervalMoments:
         found = law(np.clip(low, lowest, highest), np.clip(high, lowest, highest))
         return found._replace(log_mass=found.log_mass - whole)
 
@@ -82,21 +82,21 @@ def truncated(law: Distribution, lowest: float, highest: float) -> Distribution:
 def spiked(law: Distribution, change: float) -> Distribution:
     """Return the law of a move that is exactly zero with probability ``1 - change``."""
 
-    def inside(low: Array, high: Array) -> ModelStructure:
+    def inside(low: Array, high: Array) -> IntervalMoments:
         slab = law(low, high)
         stay = np.where((low < 0) & (high >= 0), np.log1p(-change), -np.inf)
         log_mass = np.logaddexp(slab.log_mass + np.log(change), stay)
         with np.errstate(invalid="ignore"):
             share = np.nan_to_num(np.exp(slab.log_mass + np.log(change) - log_mass))
-        return ModelStructure(log_mass, share * slab.mean, share * slab.square, share * slab.size)
+        return IntervalMoments(log_mass, share * slab.mean, share * slab.square, share * slab.size)
 
     return inside
 
 
-def _empty_as_zero(log_mass: Array, *moments: Array) -> ModelStructure:
+def _empty_as_zero(log_mass: Array, *moments: Array) -> IntervalMoments:
     """Return moments in which what has no probability is zero instead of NaN."""
     some = np.isfinite(log_mass)
-    return ModelStructure(log_mass, *(np.where(some, moment, 0.0) for moment in moments))
+    return IntervalMoments(log_mass, *(np.where(some, moment, 0.0) for moment in moments))
 
 
 class Boxes(NamedTuple):

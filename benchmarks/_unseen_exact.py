@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from benchmarks._exact import Array
-from benchmarks._exact_trees import Boxes, Distribution, ModelStructure, normal
+from benchmarks._exact_trees import Boxes, Distribution, IntervalMoments, normal
 
 __all__ = ["Column", "Exact", "sum_over_boxes"]
 
 _FAR = 60.0  # deviations beyond which whole numbers without a bound end: exp(-60) of the mass is beyond
 
 
-def _laplace(low: Array, high: Array) -> ModelStructure:
+def _laplace(low: Array, high: Array) -> IntervalMoments:
     """Inside a Laplace law of mean size one, at any distance."""
     left = _side(np.maximum(-high, 0.0), np.maximum(-low, 0.0))
     right = _side(np.maximum(low, 0.0), np.maximum(high, 0.0))
@@ -32,10 +32,10 @@ def _laplace(low: Array, high: Array) -> ModelStructure:
         to_right = np.nan_to_num(np.exp(right.log_mass - log_mass))
     mean = to_right * right.mean - to_left * left.mean
     square = to_right * right.square + to_left * left.square
-    return ModelStructure(log_mass, mean, square, to_right * right.mean + to_left * left.mean)
+    return IntervalMoments(log_mass, mean, square, to_right * right.mean + to_left * left.mean)
 
 
-def _side(low: Array, high: Array) -> ModelStructure:
+def _side(low: Array, high: Array) -> IntervalMoments:
     """Inside one side of it, limits of zero or more: an exponential law that starts at ``low`` and is cut off."""
     some = high > low
     width = np.minimum(np.subtract(high, low, out=np.ones_like(low), where=some), 700.0)  # nothing is left beyond it
@@ -46,7 +46,7 @@ def _side(low: Array, high: Array) -> ModelStructure:
     way2 = np.where(width < 1e-3, width**2 / 3 - width**3 / 12, 2.0 - (2.0 + width) * lost)
     start = np.where(some, low, 0.0)
     mean = np.where(some, start + way, 0.0)
-    return ModelStructure(log_mass, mean, np.where(some, start**2 + 2 * start * way + way2, 0.0), mean)
+    return IntervalMoments(log_mass, mean, np.where(some, start**2 + 2 * start * way + way2, 0.0), mean)
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Column:
     whole: bool = False
     change: float | None = None
 
-    def inside(self, low: Array, high: Array) -> ModelStructure:
+    def inside(self, low: Array, high: Array) -> IntervalMoments:
         """Return the prior between limits, ``low < x <= high``; moments are those of ``x - row``."""
         if self.low == self.high:
             stays = np.where((low < self.row) & (self.row <= high), 0.0, -np.inf)
-            return ModelStructure(stays, *(np.zeros_like(stays) for _ in range(3)))
+            return IntervalMoments(stays, *(np.zeros_like(stays) for _ in range(3)))
         return self._whole(low, high) if self.whole else self._real(low, high)
 
-    def _real(self, low: Array, high: Array) -> ModelStructure:
+    def _real(self, low: Array, high: Array) -> IntervalMoments:
         law: Distribution = normal if self.shape == "normal" else _laplace
         ends = np.array([self.low, self.high])
         least, most = (ends - self.row) / self.deviation
@@ -90,7 +90,7 @@ class Column:
         a, b = ((np.clip(side, self.low, self.high) - self.row) / self.deviation for side in (low, high))
         with np.errstate(invalid="ignore"):  # limits that hold nothing
             found = law(a, b)
-        moved = ModelStructure(
+        moved = IntervalMoments(
             found.log_mass - total, found.mean * self.deviation, found.square * self.deviation**2,
             found.size * self.deviation,
         )  # fmt: skip
@@ -100,9 +100,9 @@ class Column:
         log_mass = np.logaddexp(moved.log_mass + np.log(self.change), stays)
         with np.errstate(invalid="ignore"):
             share = np.nan_to_num(np.exp(moved.log_mass + np.log(self.change) - log_mass))
-        return ModelStructure(log_mass, share * moved.mean, share * moved.square, share * moved.size)
+        return IntervalMoments(log_mass, share * moved.mean, share * moved.square, share * moved.size)
 
-    def _whole(self, low: Array, high: Array) -> ModelStructure:
+    def _whole(self, low: Array, high: Array) -> IntervalMoments:
         cuts = np.unique(np.concatenate([low, high, [self.row]]))
         near = cuts[np.isfinite(cuts)]
         first = self.low if np.isfinite(self.low) else near.min() - _FAR * self.deviation - 1
@@ -126,7 +126,7 @@ class Column:
             _moments(parts[i + 1 : j + 1, 0], *parts[i + 1 : j + 1, 1:].T)
             for i, j in zip(np.searchsorted(cuts, pairs[:, 0]), np.searchsorted(cuts, pairs[:, 1]), strict=True)
         ])  # fmt: skip
-        return ModelStructure(*joined[which.ravel()].T)
+        return IntervalMoments(*joined[which.ravel()].T)
 
 
 def _moments(log_p: Array, mean: Array, square: Array | None = None, size: Array | None = None) -> tuple[float, ...]:

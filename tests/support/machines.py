@@ -9,8 +9,8 @@ on a machine with other work ``--processes 1`` leaves it room::
 
     make test-machines FLAGS="--only 3.13 Haswell --python /opt/python3.13/bin/python3.13 --processes 1"
 
-Doctests print one run's numbers and are left out where seeds are shifted or bits changed. Where catboost, torch and
-numba are not installed, their tests are among the skipped ones; the last variation installs them.
+Doctests print one run's numbers and are left out where seeds are shifted or bits changed. Where catboost and torch
+are not installed, their tests are among the skipped ones; the last variation installs them.
 """
 
 import argparse

@@ -21,14 +21,14 @@ _QUICK = 0.05  # precision of a first result
 _PICKING = 1.5  # times the effective sample size that the precision requires, because resampling adds error
 _CANDIDATES_SHARE = 0.5  # of a budget; the other half is for searching and for moving points
 _DIFFERENT = 0.55  # of n_draws: with fewer distinct candidates among the draws, resampling is even; by hand
-# Rows of a usual explanation with the default options: 22,000 to 44,000 on eighteen questions (docs/benchmarks.md).
+# Rows of a usual explanation with the default options: 19,000 to 52,000 on eighteen questions (docs/results/rows.csv).
 # Larger options take more, in proportion.
 _USUAL_ROWS = 40_000
 _LARGEST_WEIGHT = 1 - 1e-9  # so that the log of the rest is finite
 # Chosen by hand: on eighteen questions of benchmarks/rows.py answers cost as much as with two or three thousand
-# draw_candidates, and 6% less than with 500.
+# candidates, and 6% less than with 500.
 _CANDIDATES = 1_000
-_DRAWS = 500  # half of the draw_candidates: more would be the same ones again
+_DRAWS = 500  # half of the candidates: more would be the same ones again
 
 # --- SMC --------------------------------------------------------------------------------------------------------------
 
