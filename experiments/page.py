@@ -1,7 +1,7 @@
 """The page ``docs/paper.md``: the tables of one run, and sentences made from them.
 
-The text that stands here says how the tables are to be read, never what is in them: what a run found is said by
-`experiments.sentences`, and what people think of it in ``docs/paper-notes.md``, which is written by hand.
+The text here explains how to read the tables, never what is in them. `experiments.sentences` writes what a run found;
+``docs/paper-notes.md``, written by hand, discusses it.
 """
 
 import json
@@ -20,50 +20,50 @@ FIGURES = ("fig1", "fig2", "fig3", "fig3b")
 
 _INTRODUCTION = """# The paper, recomputed
 
-This page was written by `make paper` (`python -m experiments`), which recomputes Section 3 of *A Generalized-Bayes
-Perspective on Counterfactual Explanations* with `gbce`. Every number outside the columns called "paper" and every
-sentence of the reading comes from that run; the other text says how to read the tables. {how} What was chosen where the
-paper is silent, and what we make of it all, stands in [the notes](paper-notes.md), which are written by hand."""
+`make paper` (`python -m experiments`) writes this page. It recomputes Section 3 of *A Generalized-Bayes Perspective
+on Counterfactual Explanations* with `gbce`. All numbers outside the columns called "paper", and all sentences under
+Reading, come from that run. {how} [Notes](paper-notes.md), written by hand, explain choices where the paper is
+silent."""
 
 _CLAIMS = """## Claim by claim
 
-A claim about one run is checked in every run, of these models ({seeds} seeds) and of the refits ({refits}, {few} seeds
-each): *reproduced* if it holds in at least 95% of them, *not reproduced* if in at most 5%, otherwise *within noise*:
-one run cannot tell. A claim about all runs together, or about a figure made once, is *one check*: it holds or does not.
-Real-data claims compare means over base points, a run is a resample of these, and since the data are not the paper's
-({label}) the verdict is about the same shape. *Circular* says whether the base point was fitted to the numbers that the
-claim is about: to all of them (yes), to some (partly), or to none."""
+A claim about one run is checked in every run, {seeds} seeds with these models and {few} with each of {refits} refits.
+It is *reproduced* if it holds in at least 95% of the runs, *not reproduced* if in at most 5%, and *within noise*
+otherwise. A claim about all runs together, or about a figure made once, has *one check*. Real-data claims compare
+means over base points, and resamples of these are the runs; because the data are not the paper's ({label}), the
+verdict is only about the shape. *Circular* tells whether the base point was fitted to the numbers of the claim: to
+all (yes), some (partly) or none (no)."""
 
 _ORDERS = """## Contrary results
 
 Each figure is compared between the rules of a method, between the methods of a rule, and between DirectOpt and the
-rules of Gibbs. Shown are the pairs whose order is the opposite of the paper's in at least 95% of runs (real data: of
+rules of Gibbs. Listed are the pairs with the opposite of the paper's order in at least 95% of the runs (real data: of
 resamples of the base points)."""
 
 _NUMBERS = """## The paper's numbers beside ours
 
-z is our mean minus the paper's number, over the SD of one run: over {seeds} seeds with these models, and *with refits*
-over seeds and refits ({refits}), for which data of the same law were drawn anew and the models ranked and fitted anew.
-In Figures 3 and 3b the SD is that of a mean of five base points, in the real-data tables that over base points, and
-there the data are not the paper's. *Fitted* marks the numbers that the base point was fitted to."""
+z is our mean minus the paper's number, over the SD of one run: over {seeds} seeds with these models or, *with
+refits*, over seeds and {refits} refits, for which the data are drawn and the models ranked and fitted again. In
+Figures 3 and 3b the SD is that of a mean over five base points; in the real-data tables it is over base points, and
+the data are not the paper's. *Fitted* marks numbers to which the base point was fitted."""
 
 _CLUES = """## Base points
 
-The paper does not print its base points. They were looked for under the true function, so that the figures below come
-near the paper's: in 10-D by a search (`python -m experiments search-base-points`), in 2-D by quadrature. An error is a
-rough guess of that of one run of the paper, a gap is in errors."""
+The paper does not print its base points. They were sought under the true function, so that the figures below come
+close to the paper's: in 10-D by a search (`python -m experiments search-base-points`), in 2-D by quadrature. *Error*
+is a rough guess of the error of one run of the paper; *gap* is in such errors."""
 
 _READINGS = """## The loss of several models
 
-SP and Tail of ModelUnc under four readings of "the loss" of several models; `gap` says how far the two ratios to the
-Gibbs figures are from the paper's own ratios (in logarithms). The other tables have the best model's loss."""
+SP and Tail of ModelUnc under four readings of "the loss" of several models. *Gap* is the distance of their ratios to
+the Gibbs figures from the paper's own ratios, in logarithms. All other tables use the best model's loss."""
 
 _REAL = """## Real data
 
-The Google Trends series of the paper are not public. The tables below come from: {label}; see [trends](trends.md) for
-how to run the experiment on a download of your own."""
+The paper's Google Trends series are not public. Source of the tables below: {label}. [Trends](trends.md) explains how
+to use your own download."""
 
-#: all text of the page that is not made from results
+#: all text of the page that no result changes
 DEFINITIONS = (_INTRODUCTION, _CLAIMS, _ORDERS, _NUMBERS, _CLUES, _READINGS, _REAL)
 
 _TABLES = ("table1", "table1-posterior", "table2", "table2-posterior", "varimp")
@@ -73,11 +73,9 @@ def page(folder: Path) -> str:
     """Return the page in Markdown, put together from the results in a folder."""
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     if run["fast"]:
-        how = (
-            "This one was made with `--fast`: fixed models, chosen by hand to come near the paper's errors, no AutoML."
-        )
+        how = "This one was made with `--fast`: fixed models with errors close to the paper's, no AutoML."
     else:
-        how = f"Models were searched for {run['budget']:g} s of processor time per estimator."
+        how = f"AutoML had {run['budget']:g} s of processor time per estimator."
     results = {file.stem: pd.read_csv(file) for file in folder.glob("*.csv")}
 
     def section(name: str) -> str:

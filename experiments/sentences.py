@@ -20,7 +20,7 @@ def reading(results: Results) -> list[str]:
 
 
 def claims_on_simulated_data(results: Results) -> str:
-    """Say which claims of Tables 1 and 2 hold, and which of those are circular."""
+    """Count the claims of Tables 1 and 2 by verdict, and name those that are not reproduced."""
     claims = results["claims"]
     claims = claims[~claims["claim"].str.startswith(("real", "Figure"))]
     judged, once = _split(claims)
@@ -29,97 +29,87 @@ def claims_on_simulated_data(results: Results) -> str:
         "not reproduced": judged["verdict"] == "not reproduced",
         "within noise": judged["verdict"].str.startswith("within noise"),
     }
-    fitted = judged[groups["reproduced"] & (judged["circular"] != "no")]
+    circular = int((groups["reproduced"] & (judged["circular"] != "no")).sum())
     parts = [f"**Tables 1 and 2.** {len(judged)} claims about one run: {_tally(groups)}."]
-    parts.append(
-        f"Of the reproduced {len(fitted)} are wholly or partly circular: {'; '.join(fitted['claim']) or 'none'}."
-    )
-    for name in ("not reproduced", "within noise"):
-        if groups[name].any():
-            parts.append(f"{name.capitalize()}: {_names(judged[groups[name]])}.")
+    parts.append(f"Wholly or partly circular among those reproduced: {circular}.")
+    if groups["not reproduced"].any():
+        parts.append(f"Not reproduced: {_names(judged[groups['not reproduced']])}.")
     return " ".join([*parts, _once(once)])
 
 
 def claims_on_figures(results: Results) -> str:
-    """Say which claims of Figures 3 and 3b hold, and how far the curve moves beside its spread."""
+    """Count the claims of Figures 3 and 3b that hold, and compare the curve's change with its spread."""
     claims, curve = results["claims"], results["fig3"]
     figures = claims[claims["claim"].str.startswith("Figure")]
     later = curve[curve["eta"] > 0.3]
     span, sd = np.ptp(later["stability"]), later["stability SD"].max()
-    moves = f"From eta = 1/3 to 2 mean Stability moves by {span:.2f}; its SD between base points is up to {sd:.2f}."
+    moves = f"From eta = 1/3 to 2, mean Stability changes by {span:.2f}; its SD between base points is up to {sd:.2f}."
     return f"**Figures 3 and 3b.** {_once(figures)} {moves}"
 
 
 def claims_on_real_data(results: Results) -> str:
-    """Say which claims of the real-data tables have the same shape on the data at hand."""
+    """Count the claims of the real-data tables by shape, and name those of another shape."""
     claims = results["claims"]
     claims = claims[claims["claim"].str.startswith("real")]
     shapes = ("same shape", "another shape", "within noise")
     groups = {name: claims["verdict"].str.startswith(name) for name in shapes}
     parts = [f"**Real data.** {len(claims)} claims: {_tally(groups)}."]
-    for name in shapes[1:]:
-        if groups[name].any():
-            parts.append(f"{name.capitalize()}: {_names(claims[groups[name]])}.")
-    for line in results["real-success"].itertuples(index=False):
-        data, method, points, none, whole, ess, candidates = line
-        parts.append(
-            f"{data}, {method}: at {none} of {points} base points no draw succeeds, at {whole} every draw does; the "
-            f"median effective sample size is {ess} of {candidates} candidates."
-        )
+    if groups["another shape"].any():
+        parts.append(f"Another shape: {_names(claims[groups['another shape']])}.")
     return " ".join(parts)
 
 
 def numbers(results: Results) -> str:
-    """Say how many of the paper's numbers lie far from ours, and which lie farthest."""
+    """Count the paper's numbers that lie far from ours, and name the farthest; the table has the subsets."""
     parts = ["**Numbers.**"]
-    for line in results["counts"].itertuples(index=False):
-        of, which, size, two, three, two_refits, three_refits = line
-        name = of if which == "all" else f"{of} ({which})"
-        refits = "" if pd.isna(two_refits) else f", with refits {int(two_refits)} and {int(three_refits)}"
-        parts.append(f"{name}: of {size} numbers {two} lie beyond 2 and {three} beyond 3 SD{refits}.")
+    counts = results["counts"]
+    for line in counts[counts["which"] == "all"].itertuples(index=False):
+        of, _, size, two, three, two_refits, three_refits = line
+        refits = "" if pd.isna(two_refits) else f" (with refits {int(two_refits)} and {int(three_refits)})"
+        parts.append(f"{of}: {two} of {size} lie beyond 2 SD and {three} beyond 3{refits}.")
     every = _every_number(results)
     far = every.reindex(every["z, refits"].abs().sort_values(ascending=False).index).head(_LARGEST)
     named = [f"{_called(line)} ({_against(line)})" for line in far.to_dict("records")]
-    return " ".join([*parts, f"The largest z with refits: {'; '.join(named)}."])
+    return " ".join([*parts, f"Largest z with refits: {'; '.join(named)}."])
 
 
 def base_points(results: Results) -> str:
-    """Say how well the base points fit their clues, and which clues contradict them."""
+    """State how well the base points fit their clues, and which clues contradict them."""
     parts = ["**Base points.**"]
     for data, clues in results["clues"].groupby("data", sort=False):
         rms = float(np.sqrt(np.mean(np.square(clues["gap"]))))
         far = [
-            f"{line['clue']} ({line['base point']:.3f}, the paper has {line['paper']:.3f})"
+            f"{line['clue']} ({line['base point']:.3f}, paper {line['paper']:.3f})"
             for line in clues[clues["gap"].abs() > 2].to_dict("records")
         ]
-        contradicted = f"contradicted, by more than 2 errors, by {'; '.join(far)}" if far else "contradicted by none"
-        parts.append(f"{data}: under the true function {rms:.2f} errors (rms) from {len(clues)} clues, {contradicted}.")
+        beyond = "; ".join(far) or "none"
+        parts.append(f"{data}: rms distance from {len(clues)} clues {rms:.2f} errors; beyond 2 errors: {beyond}.")
     return " ".join(parts)
 
 
 def opposite_orders(results: Results) -> str:
-    """Say in how many pairs of numbers the paper's order returns."""
+    """Count the pairs of numbers with the paper's order."""
     parts = ["**Orders.**"]
     for data, pairs in results["orders"].groupby("data", sort=False):
         count = pairs["order"].value_counts()
         same, contrary, undecided = (int(count.get(name, 0)) for name in ("same", "contrary", "open"))
         parts.append(
-            f"{data}: {len(pairs)} orders between two of the paper's numbers, of which {same} the same here, "
-            f"{contrary} contrary, {undecided} open."
+            f"{data}: of {len(pairs)} ordered pairs of the paper's numbers, {same} have the same order here, "
+            f"{contrary} the opposite, {undecided} are undecided."
         )
     return " ".join(parts)
 
 
 def models(results: Results) -> str:
-    """Say where the best model is of the paper's kind."""
+    """Compare the best models with the paper's."""
     best = results["leaderboard"].query("place == 1")
     columns = ("data", "model", "MSE", "paper's model", "paper's MSE")
     parts = [
-        f"{data}: {model} with MSE {mse:.3f} (the paper: {theirs}, {their_mse:.3f})"
+        f"{data}: {model}, MSE {mse:.3f} (paper: {theirs}, {their_mse:.3f})"
         for data, model, mse, theirs, their_mse in zip(*(best[name] for name in columns), strict=True)
     ]
     same = int((best["model"] == best["paper's model"]).sum())
-    return f"**Best models.** {'; '.join(parts)}. Of the same kind as the paper's: {same} of {len(best)}."
+    return f"**Best models.** {'; '.join(parts)}. Same kind as the paper's: {same} of {len(best)}."
 
 
 PARAGRAPHS: tuple[Callable[[Results], str], ...] = (
@@ -141,7 +131,7 @@ def _split(claims: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _once(claims: pd.DataFrame) -> str:
     holds = claims["verdict"].str.startswith("holds")
-    parts = [f"Claims that rest on one check: {int(holds.sum())} of {len(claims)} hold."]
+    parts = [f"Claims with a single check: {int(holds.sum())} of {len(claims)} hold."]
     if not holds.all():
         parts.append(f"Not: {_names(claims[~holds])}.")
     return " ".join(parts)
@@ -152,7 +142,7 @@ def _tally(groups: Mapping[str, pd.Series]) -> str:
 
 
 def _names(claims: pd.DataFrame) -> str:
-    """Name claims with what was seen; "none" if there are none."""
+    """Name claims with the values found; "none" if there are none."""
     return "; ".join(f"{line['claim']} ({line['here']})" for line in claims.to_dict("records")) or "none"
 
 
