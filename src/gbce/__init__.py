@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gbce.samplers import SMC, Chains, Importance, Nested, SearchOnly
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
-    from gbce.trees import ExactTrees, Proof
+    from gbce.trees import ExactTrees, GibbsTrees, Proof
 
 __version__ = "0.1.0"
 
@@ -72,7 +72,7 @@ _ROOMS = {
     "samplers": "Chains Importance Nested SMC SearchOnly",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
-    "trees": "ExactTrees Proof",
+    "trees": "ExactTrees GibbsTrees Proof",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -106,6 +106,7 @@ __all__ = [
     "FileError",
     "Gaussian",
     "GeometricMedian",
+    "GibbsTrees",
     "Gower",
     "Importance",
     "Laplace",

@@ -7,6 +7,7 @@ calling the model.
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable
 from gbce.trees._constraints import Proof, describe_answer, describe_cheapest
+from gbce.trees._gibbs import GibbsTrees, draw_if_many, note_uncompiled
 from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
@@ -34,6 +35,7 @@ __all__ = [
     "CellReadings",
     "CellTrees",
     "ExactTrees",
+    "GibbsTrees",
     "Grid",
     "LinearScores",
     "ModelStructure",
@@ -48,11 +50,13 @@ __all__ = [
     "agrees",
     "describe_answer",
     "describe_cheapest",
+    "draw_if_many",
     "find_nearest_cells",
     "find_safe_ranges",
     "mode_on_cells",
     "n_terms",
     "nearest_values",
+    "note_uncompiled",
     "outputs_of",
     "path_on_cells",
     "price_units",

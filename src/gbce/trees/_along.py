@@ -1,0 +1,254 @@
+"""Scores of tree ensembles along one column, the other columns fixed: the primitive of exact coordinate draws.
+
+Along one column an ensemble is a step function. The trees of all models are stacked on common cells of the columns that
+can change, with splits on other columns resolved; the loops over nodes are compiled on first use.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.trees._cells import CellTrees
+
+__all__ = ["CommonCells", "StackedTrees", "Steps", "compiled_loops"]
+
+_LEAF = -1  # in place of the column of a split
+_SAME_SUM = 1e-12  # relative difference of the sums of leaves that is rounding
+
+
+@cache
+def compiled_loops() -> ModuleType | None:
+    """Return the module of compiled loops; None if numba cannot be imported."""
+    try:
+        from gbce.trees import _along_loops
+    except ImportError:
+        return None
+    return _along_loops
+
+
+class CommonCells(NamedTuple):
+    """Cells of one column shared by all models: for each model its own cell of each ``(n,)``; the last may be missing.
+
+    ``n_known`` is the number of cells of known values.
+    """
+
+    own: tuple[Array, ...]
+    n_known: int
+
+
+class Steps(NamedTuple):
+    """Steps along one column: positions of each point's ``(n + 1,)``, first cells, prior masses, and scores."""
+
+    starts: Array
+    first: Array
+    masses: Array
+    scores: Array
+
+
+@dataclass(frozen=True, eq=False)
+class StackedTrees:
+    """The trees of several models on common cells of ``m`` columns: ``T`` trees, ``N`` nodes, ``S`` scores in all.
+
+    ``nodes``, four arrays ``(N,)``, are column (-1 for a leaf), cut, left child, which the right one follows, and kind:
+    the row of ``sets`` with the cells that go left, -1 for a plain cut, -2 if missing values go left besides. ``value``
+    ``(N, W)`` is added to the scores from ``slot`` ``(T,)`` on. ``trees_of`` lists the trees that split on each column,
+    ``by_cell`` whether a column's cells are unordered. ``totals`` are, for each model, the sum of its two scores if
+    only the second is kept, else NaN; ``ends`` ``(2, S)`` bound each score.
+    """
+
+    roots: Array
+    slot: Array
+    nodes: tuple[Array, ...]
+    sets: Array
+    value: Array
+    base: Array
+    n_known: Array
+    by_cell: Array
+    trees_of: tuple[Array, ...]
+    owned: tuple[slice, ...]
+    totals: tuple[float, ...]
+    ends: Array
+
+    @classmethod
+    def stack(
+        cls, ensembles: Sequence[CellTrees], x0: Array, free: Array, common: Sequence[CommonCells]
+    ) -> "StackedTrees":
+        """Stack ensembles, with the features ``free`` ``(m,)`` on common cells and all others at the row's."""
+        parts = [_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)]
+        starts = np.cumsum([0, *(len(part.nodes) for part in parts)])[:-1]
+        set_starts = np.cumsum([0, *(len(part.sets) for part in parts)])[:-1]
+        slots = np.cumsum([0, *(len(part.base) for part in parts)])
+        width = max(part.value.shape[1] for part in parts)
+        for part, start, set_start in zip(parts, starts, set_starts, strict=True):
+            part.children[:] += start
+            part.nodes[part.nodes[:, 3] >= 0, 3] += set_start
+        roots = np.concatenate([part.roots + start for part, start in zip(parts, starts, strict=True)])
+        slot = np.concatenate([[start] * len(part.roots) for part, start in zip(parts, slots[:-1], strict=True)])
+        nodes, children = (np.concatenate([getattr(part, name) for part in parts]) for name in ("nodes", "children"))
+        value = np.concatenate([np.pad(part.value, ((0, 0), (0, width - part.value.shape[1]))) for part in parts])
+        unused = np.zeros(width - parts[-1].value.shape[1])  # so that values of the last model fit in as well
+        base = np.concatenate([*(part.base for part in parts), unused])
+        order, tree_of = _order_by_tree(nodes, children, roots)
+        place = np.zeros(len(nodes), dtype=int)
+        place[order] = np.arange(len(order))
+        nodes[:, 2] = place[children[:, 0]]
+        nodes, value, roots = nodes[order], value[order], place[roots]
+        by_cell = np.zeros(len(free), dtype=bool)
+        by_cell[nodes[nodes[:, 3] >= 0, 0]] = True
+        owned = tuple(slice(int(a), int(b)) for a, b in pairwise(slots))
+        return cls(
+            roots=roots.astype(np.int32),
+            slot=slot.astype(np.int64),
+            nodes=tuple(np.ascontiguousarray(nodes.T, dtype=np.int32)),
+            sets=np.concatenate([part.sets for part in parts]),
+            value=np.ascontiguousarray(value),
+            base=base,
+            n_known=np.array([one.n_known for one in common], dtype=np.int32),
+            by_cell=by_cell,
+            trees_of=tuple(np.unique(tree_of[nodes[:, 0] == j]).astype(np.int64) for j in range(len(free))),
+            owned=owned,
+            totals=tuple(part.total for part in parts),
+            ends=_bound_scores(nodes, tree_of, value, slot, base),
+        )
+
+    def scores(self, cells: Array) -> Array:
+        """Return all scores ``(n, S)`` of cells ``(n, m)``."""
+        return self.follow(cells)[0]
+
+    def follow(self, cells: Array) -> tuple[Array, Array]:
+        """Return all scores ``(n, S)`` of cells ``(n, m)``, and the columns on the way to leaves as bits ``(n, T)``."""
+        found, paths = np.tile(self.base, (len(cells), 1)), np.empty((len(cells), len(self.roots)), dtype=np.uint64)
+        loops = _require_loops()
+        loops.sum_scores(cells, self.roots, self.slot, self.n_known, *self.nodes, self.sets, self.value, found, paths)
+        return found, paths
+
+    def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
+        """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""
+        loops, trees = _require_loops(), self.trees_of[column]
+        loops.renew_paths(column, moved, trees, cells, self.roots, self.n_known, *self.nodes, self.sets, paths)
+
+    def find_steps(self, column: int, mass: Array, cells: Array, scores: Array, paths: Array) -> Steps:
+        """Return the steps along a column of points on cells ``(n, m)`` with these scores and paths."""
+        most = len(cells) * len(mass)
+        starts, first = np.empty(len(cells) + 1, dtype=np.int64), np.empty(most, dtype=np.int32)
+        masses, along = np.empty(most), np.empty((most, scores.shape[1]))
+        loops = _require_loops()
+        n = loops.find_steps(
+            column, bool(self.by_cell[column]), mass, self.trees_of[column], cells, scores, paths, self.roots,
+            self.slot, self.n_known, *self.nodes, self.sets, self.value, starts, first, masses, along,
+        )  # fmt: skip
+        return Steps(starts, first[:n], masses[:n], along[:n])
+
+    def scores_of(self, model: int, scores: Array) -> Array:
+        """Return the scores ``(n, K)`` of one model, as its link expects them, out of all ``(n, S)``."""
+        own, total = scores[:, self.owned[model]], self.totals[model]
+        return own if np.isnan(total) else np.column_stack([total - own[:, 0], own[:, 0]])
+
+
+def _require_loops() -> ModuleType:
+    """Return the compiled loops, which callers have made sure of."""
+    loops = compiled_loops()
+    assert loops is not None
+    return loops
+
+
+class _Placed(NamedTuple):
+    """One model on common cells: as in :class:`StackedTrees`, but for the children ``(N, 2)`` of its nodes."""
+
+    nodes: Array
+    children: Array
+    sets: Array
+    value: Array
+    base: Array
+    roots: Array
+    total: float
+
+
+def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[CommonCells], model: int) -> _Placed:
+    """Express one model's splits in common cells, and skip those of which only one side can be followed."""
+    given, n = trees.nodes, len(trees.nodes.feature)
+    column = np.full(len(x0), _LEAF)
+    column[free] = np.arange(len(free))
+    split = given.feature >= 0
+    nodes = np.full((n, 4), -1)
+    follow = np.arange(n)  # where a point at this node goes at once: to itself, unless the split is resolved
+    home = trees.cells(x0[None, :])[0]
+    fixed = np.flatnonzero(split & (column[given.feature] < 0))
+    follow[fixed] = _take_sides(trees, fixed, home[given.feature[fixed]])
+    sets: list[Array] = []
+    widest = max(len(one.own[model]) for one in common)
+    for i, j in enumerate(free.tolist()):
+        own, n_known = common[i].own[model], common[i].n_known
+        some = np.flatnonzero(given.feature == j)
+        nodes[some, 0] = i
+        ordered, listed = some[given.group[some] < 0], some[given.group[some] >= 0]
+        cut = np.searchsorted(own[:n_known], given.cut[ordered], side="right") - 1
+        nodes[ordered, 1] = cut
+        nodes[ordered, 3] = np.where(given.missing_left[ordered] & (len(own) > n_known), -2, -1)
+        if len(own) == n_known:
+            sides = np.where(cut < 0, given.right[ordered], given.left[ordered])
+            follow[ordered] = np.where((cut < 0) | (cut >= n_known - 1), sides, ordered)
+        if len(listed):
+            nodes[listed, 3] = len(sets) + np.arange(len(listed))
+            sets += [np.pad(row, (0, widest - len(own))) for row in given.sets[given.group[listed]][:, own]]
+    while (further := follow[follow]).tolist() != follow.tolist():
+        follow = further
+    nodes[~split, 0] = _LEAF
+    children = np.where(split[:, None], np.column_stack([follow[given.left], follow[given.right]]), 0)
+    value, base, total = _drop_dependent_score(trees)
+    held = np.array(sets, dtype=bool).reshape(len(sets), widest)
+    return _Placed(nodes, children, held, value, base, follow[given.roots], total)
+
+
+def _take_sides(trees: CellTrees, which: Array, cell: Array) -> Array:
+    """Return the child of each of the splits ``which`` ``(n,)`` to which a cell ``(n,)`` goes."""
+    nodes = trees.nodes
+    left = np.where(cell == trees.n_cells[nodes.feature[which]], nodes.missing_left[which], cell <= nodes.cut[which])
+    listed = np.flatnonzero(nodes.group[which] >= 0)
+    left[listed] = nodes.sets[nodes.group[which[listed]], cell[listed]]
+    return np.where(left, nodes.left[which], nodes.right[which])
+
+
+def _drop_dependent_score(trees: CellTrees) -> tuple[Array, Array, float]:
+    """Return values ``(N, W)`` and base ``(W,)``, the second of two scores alone if their sum is a constant, and it."""
+    nodes = trees.nodes
+    value, leaf = nodes.value / nodes.divisor, nodes.feature < 0
+    sums = value.sum(axis=1)
+    if value.shape[1] != 2 or not len(sums[leaf]):
+        return value, trees.base, float("nan")
+    constant = float(sums[leaf][0])
+    if np.abs(sums[leaf] - constant).max() > _SAME_SUM * max(abs(constant), _SAME_SUM):
+        return value, trees.base, float("nan")
+    return value[:, 1:], trees.base[1:], float(trees.base.sum() + constant * len(nodes.roots))
+
+
+def _order_by_tree(nodes: Array, children: Array, roots: Array) -> tuple[Array, Array]:
+    """Return the nodes that points can come to, tree by tree with siblings side by side, and the tree of each."""
+    level, tree = roots, np.arange(len(roots))
+    levels, trees = [], []
+    while len(level):
+        levels.append(level)
+        trees.append(tree)
+        split = nodes[level, 0] >= 0
+        tree, level = np.repeat(tree[split], 2), children[level[split]].ravel()
+    found, tree_of = np.concatenate(levels), np.concatenate(trees)
+    order = np.argsort(tree_of, kind="stable")
+    return found[order], tree_of[order]
+
+
+def _bound_scores(nodes: Array, tree_of: Array, value: Array, slot: Array, base: Array) -> Array:
+    """Return bounds ``(2, S)`` of the scores: the sums of the least and of the greatest leaves of all trees."""
+    leaf = np.flatnonzero(nodes[:, 0] < 0)
+    ends = np.array([base, base])
+    for w in range(value.shape[1]):
+        for side, best, worst in ((0, np.minimum, np.inf), (1, np.maximum, -np.inf)):
+            of_tree = np.full(len(slot), worst)
+            best.at(of_tree, tree_of[leaf], value[leaf, w])
+            np.add.at(ends[side], slot + w, of_tree)
+    return ends

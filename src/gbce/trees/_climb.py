@@ -1,0 +1,270 @@
+"""Tempering on cells: islands of points climb from the prior to eta, or until a goal for eta is met.
+
+Rungs (temperatures) are shared by all islands, as far apart as half of the points stay effective; on each, points are
+resampled within their island and every column is drawn from its full conditional distribution.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce._numerics import normalise, resample_systematically
+from gbce.base import Array
+from gbce.eta import STEEPEST
+from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.trees._coordinate_draws import CellPoints, CellProblem
+
+__all__ = ["TUNING", "Climb", "Rung", "log_mean"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What only tunes a run."""
+
+    enough: float = 0.5  # of the points: the effective sample size kept on every rung (a convention)
+    halvings: int = 60
+    beyond: float = 1.05  # the last rung lies this much above the eta that seems to meet a goal, so as to include it
+    patience: int = 6  # rungs: a goal is given up if the shortfall fell by less than 1% of the first on so many,
+    closer: float = 0.01
+    lower: float = 0.9  # and the mean loss did not fall to this share
+    most_rungs: int = 500
+    first_level: float = 1e-6
+    prior_points: int = 500  # points of the prior and of the other rungs that are kept, so that other etas can be had
+    rung_points: int = 800
+    # Variance of the evidence relative to that between independent islands, because they share their rungs.
+    inflation: float = 1.1
+    # Islands agree if the effective draws, over all figures and for the worst, are at least these shares of n_draws,
+    # and the log evidence is this certain: a little better than what a good verdict needs.
+    agreed: float = 0.22
+    agreed_worst: float = 0.055
+    agreed_evidence: float = 0.4
+    more: int = 3  # times as many points where they do not
+
+
+TUNING = Tuning()
+
+# --- populations -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rung:
+    """Points of all islands, the same number of each in turn, at one level, and each island's log evidence ``(J,)``."""
+
+    points: CellPoints
+    level: float
+    log_z: Array
+
+    @property
+    def island(self) -> Array:
+        """The island of each point."""
+        return np.repeat(np.arange(len(self.log_z)), len(self.points) // len(self.log_z))
+
+    def by_island(self, values: Array) -> Array:
+        """Arrange values ``(n,)`` by island ``(J, n / J)``."""
+        return values.reshape(len(self.log_z), -1)
+
+    def weights(self, log_weights: Array) -> Array:
+        """Return weights ``(n,)`` with log weights inside islands, islands counting by their evidence."""
+        return normalise(log_weights + np.repeat(self.log_z, len(self.points) // len(self.log_z)))
+
+    def thin(self, n: int) -> "Rung":
+        """Return about ``n`` of the points, evenly spaced, the same number of each island."""
+        n_islands = len(self.log_z)
+        each = len(self.points) // n_islands
+        kept = min(max(n // n_islands, 1), each)
+        inside = np.linspace(0, each - 1, kept).astype(int)
+        return replace(self, points=self.points.take((np.arange(n_islands)[:, None] * each + inside).ravel()))
+
+
+def log_mean(values: Array) -> Array:
+    """Return the log of the mean of exponentials along the last axis; minus infinity if all are."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(logsumexp(values, axis=-1) - np.log(values.shape[-1]))
+
+
+# --- tempering -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Climb:
+    """One run of all islands from the prior to eta, or until a goal is met or given up."""
+
+    problem: CellProblem
+    rng: np.random.Generator
+    n_points: int
+    n_islands: int
+    n_sweeps: int
+    rungs: list[Rung] = field(default_factory=list)
+    complete: bool = True
+
+    @cached_property
+    def progress(self) -> "Progress":
+        """Progress towards the goal."""
+        return Progress(self.posterior.goal)
+
+    @property
+    def posterior(self) -> GibbsPosterior:
+        """The posterior that is climbed to."""
+        return self.problem.posterior
+
+    def potential(self, loss: Array, level: float) -> Array:
+        """Return the potential ``(n,)`` of losses ``(n, K)`` at a level."""
+        return replace(self.posterior.mixture, eta=level).potential(loss)
+
+    def run(self, n: int) -> None:
+        """Climb, and keep the points of every rung; the last one has ``n`` of them."""
+        self.rungs.append(self._start())
+        self.progress.add(self.rungs[0])
+        self._climb()
+        self._extend(n)
+        while self.can_go_on and self.progress.shortfall_of(self.rungs[-1]) > 0:
+            self.go_on(n)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the goal was met, and a higher level can be had."""
+        below = self.rungs[-1].level < STEEPEST and len(self.rungs) <= TUNING.most_rungs
+        return self.complete and self.progress.met and below
+
+    def go_on(self, n: int) -> None:
+        """Climb further where the goal was met by chance only."""
+        self.rungs[-1] = self.rungs[-1].thin(self.n_points)
+        self._move_up(np.inf)
+        self._climb()
+        self._extend(n)
+
+    def _climb(self) -> None:
+        """Climb to eta, or until the goal is met or given up, or until time is up."""
+        end = np.inf if self.posterior.goal is not None else self.posterior.mixture.eta
+        while self.rungs[-1].level < end and not self.progress.finished:
+            if self.posterior.budget.time_left <= 0 or len(self.rungs) > TUNING.most_rungs:
+                self.complete = False
+                break
+            self._move_up(end)
+
+    def _move_up(self, end: float) -> None:
+        """Add the next rung."""
+        now = self.rungs[-1]
+        self.rungs.append(self._move(self._resample(now, self._find_level(now, end))))
+        self.progress.add(self.rungs[-1])
+
+    def _start(self) -> Rung:
+        """Return points of the prior."""
+        return Rung(self.problem.draw_prior(self.rng, self.n_points), 0.0, np.zeros(self.n_islands))
+
+    def _find_level(self, now: Rung, end: float) -> float:
+        """Return the next level: as far as enough points stay effective, or just beyond where the goal is met."""
+        loss, here = now.points.loss, self.potential(now.points.loss, now.level)
+
+        def lasts(level: float) -> bool:
+            increments = now.by_island(here - self.potential(loss, level))
+            top = increments.max(axis=1, keepdims=True)
+            weights = np.exp(increments - np.where(np.isfinite(top), top, 0.0))
+            squares = np.square(weights).sum(axis=1)
+            sizes = np.square(weights.sum(axis=1)) / np.where(squares > 0, squares, 1.0)
+            return bool(sizes.sum() >= TUNING.enough * len(here))
+
+        high = end if np.isfinite(end) else 2.0 * max(now.level, TUNING.first_level)
+        while not np.isfinite(end) and high < STEEPEST and lasts(high):
+            high *= 2.0
+        level = high if lasts(high) else _bisect(lambda level: not lasts(level), now.level, high)
+        goal = self.posterior.goal
+        if goal is None:
+            return level
+
+        def meets(level: float) -> bool:
+            weights = now.weights(here - self.potential(loss, level))
+            return goal.shortfall(loss[:, 0], now.points.reached[:, 0], weights) <= 0
+
+        if not meets(level):
+            return level
+        return min(level, max(TUNING.beyond * _bisect(meets, now.level, level), goal.least))
+
+    def _resample(self, now: Rung, level: float) -> Rung:
+        """Resample every island systematically for the next level."""
+        increments = now.by_island(self.potential(now.points.loss, now.level) - self.potential(now.points.loss, level))
+        each = increments.shape[1]
+        gains, picks = log_mean(increments), []
+        for j, own in enumerate(increments):
+            if np.isfinite(gains[j]):
+                picks.append(j * each + resample_systematically(self.rng, normalise(own), each))
+            else:  # an island without mass has no weight, but goes on
+                picks.append(j * each + np.arange(each))
+        return Rung(now.points.take(np.concatenate(picks)), level, now.log_z + gains)
+
+    def _move(self, now: Rung) -> Rung:
+        """Draw every column of every point, as often as wanted."""
+        mixture, points = replace(self.posterior.mixture, eta=now.level), now.points
+        for _ in range(self.n_sweeps):
+            points = self.problem.sweep(self.rng, points, mixture)
+        return replace(now, points=points)
+
+    def _extend(self, n: int) -> None:
+        """Sweep on at the last level until it has ``n`` points, states of the same chains."""
+        last = self.rungs[-1]
+        states, now = [last.points], last
+        while len(states) * len(last.points) < n:
+            if last.level == 0:
+                now = replace(now, points=self.problem.draw_prior(self.rng, self.n_points))
+            else:
+                now = self._move(now)
+            states.append(now.points)
+        n_islands, each = len(last.log_z), len(last.points) // len(last.log_z)
+        order = np.arange(len(states) * len(last.points)).reshape(len(states), n_islands, each)
+        joined = CellPoints.join(states).take(order.transpose(1, 0, 2).ravel())
+        self.rungs[-1] = replace(last, points=joined).thin(n)
+
+
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the least level between two at which a condition holds that holds at ``high``."""
+    for _ in range(TUNING.halvings):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+        if high - low <= 1e-4 * high:
+            break
+    return high
+
+
+@dataclass
+class Progress:
+    """Tracks whether a goal is met, or to be given up because neither it nor the loss improves."""
+
+    goal: EtaGoal | None
+    shortfall: list[float] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    level: float = 0.0
+
+    def add(self, now: Rung) -> None:
+        """Record the shortfall and the mean loss of a rung."""
+        if self.goal is not None:
+            self.shortfall.append(self.shortfall_of(now))
+            self.loss.append(float(now.weights(np.zeros(len(now.points))) @ now.points.loss[:, 0]))
+            self.level = now.level
+
+    def shortfall_of(self, now: Rung) -> float:
+        """Return the shortfall of the points of a rung; zero without a goal."""
+        if self.goal is None:
+            return 0.0
+        weights = now.weights(np.zeros(len(now.points)))
+        return self.goal.shortfall(now.points.loss[:, 0], now.points.reached[:, 0], weights)
+
+    @property
+    def met(self) -> bool:
+        """Whether the last rung met the goal, at an eta that is large enough for it."""
+        return self.goal is not None and self.shortfall[-1] <= 0 and self.level >= self.goal.least
+
+    @property
+    def finished(self) -> bool:
+        """Whether the goal is met, or given up."""
+        if self.goal is None:
+            return False
+        if self.met or self.level >= STEEPEST:
+            return True
+        if len(self.shortfall) <= TUNING.patience:
+            return False
+        before = -1 - TUNING.patience
+        closer = self.shortfall[before] - self.shortfall[-1] > TUNING.closer * abs(self.shortfall[0])
+        return not (closer or self.loss[-1] < TUNING.lower * self.loss[before])

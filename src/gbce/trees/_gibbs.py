@@ -1,0 +1,331 @@
+"""Tempered SMC on the cells of tree ensembles, moved by exact coordinate draws; models are called for the last draws.
+
+Several islands climb from the prior to eta on shared rungs (temperatures); on each, points are resampled within their
+island and every column is drawn from its full conditional. The rungs are posteriors at smaller etas, so that one run
+gives the path over eta, the evidence, and the eta that meets a goal; errors are those between islands.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, stdtrit
+
+from gbce._numerics import ENOUGH_ESS, NORMAL_975, log_total, normalise
+from gbce._validation import require_counts
+from gbce.base import Array
+from gbce.budget import BudgetSpentError
+from gbce.draws import Draws, Points, SamplerInfo
+from gbce.eta import solve_eta
+from gbce.posterior import GibbsPosterior
+from gbce.trees._along import compiled_loops
+from gbce.trees._climb import TUNING, Climb, log_mean
+from gbce.trees._coordinate_draws import CellPoints, CellProblem
+from gbce.trees._sums import NotExactError
+
+__all__ = ["GibbsTrees", "draw_if_many", "note_uncompiled"]
+
+# As for exact sums: rounding of sums in double precision, and of the logarithm of a small probability in single
+# precision; and the rounding error that indicates single precision.
+_SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
+
+# --- the sampler -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GibbsInfo(SamplerInfo):
+    """Report of coordinate draws.
+
+    Parameters
+    ----------
+    islands : int, optional
+        Islands that share their temperatures but not their points.
+    sweeps : tuple of int, optional
+        For each rung (temperature): how often every column of every point was drawn.
+    climbed : tuple of float, optional
+        All rungs, where a goal was missed and eta went back below the last of them.
+    """
+
+    sampler: str = "GibbsTrees"
+    islands: int | None = None
+    sweeps: tuple[int, ...] | None = None
+    climbed: tuple[float, ...] | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_points or n_sweeps of gbce.GibbsTrees, widen the prior, or ask for less"
+
+    @property
+    def runs(self) -> str:
+        """Number of islands and rungs."""
+        rungs = len(self.sweeps or ())
+        return f"{self.islands} islands over {rungs} rung{'s' if rungs != 1 else ''}"
+
+    @property
+    def kind_of_run(self) -> str:
+        """Name of several runs."""
+        return "islands"
+
+    @property
+    def tempered(self) -> bool:
+        """True: the error of the evidence shows the quality of the run."""
+        return True
+
+
+@dataclass(frozen=True)
+class GibbsTrees:
+    """Tempered SMC on the cells of tree ensembles, every column drawn from its exact full conditional distribution.
+
+    Along one column, the others fixed, a tree ensemble is a step function. Prior mass of each step times
+    ``exp(-potential)`` is the distribution of that column given the others, with its spike, levels, limits and missing
+    values. Such draws move the points of several independent islands on rungs of eta from the prior to the posterior.
+    The log evidence, the path over eta and the eta that meets a goal such as :class:`gbce.SuccessProbability` come from
+    one run; errors are those between islands. Models are called once, for the draws that are kept.
+
+    It applies where :class:`gbce.ExactTrees` does, however many cells and columns there are, and also with constraints
+    between columns (draws that violate one are rejected). Anything else raises an error. An explainer without a sampler
+    uses it on tables where eta is found by a goal and there are too many cells to sum.
+
+    Parameters
+    ----------
+    n_draws : int
+        Number of draws.
+    n_points : int
+        Points that climb together, of all islands.
+    n_islands : int
+        Islands that share their temperatures but not their points.
+    n_sweeps : int
+        How often every column is drawn on each rung.
+    max_rounds : int
+        Most runs: where islands disagree, all is run again with three times as many points.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> x = np.random.default_rng(0).normal(size=(200, 6))
+    >>> model = RandomForestRegressor(20, max_depth=4, random_state=0).fit(x, x.sum(axis=1))
+    >>> options = {"space": gbce.Space.real(6), "eta": gbce.SuccessProbability(0.9)}
+    >>> explainer = gbce.Explainer(model, x, sampler=GibbsTrees(n_points=400), **options)
+    >>> explanation = explainer.explain(np.zeros(6), gbce.AtLeast(1.5, scale=0.5), rules=[], seed=0)
+    >>> bool(abs(explanation.distribution["success_probability"] - 0.9) < 0.05)
+    True
+    """
+
+    n_draws: int = 2_000  # as of every sampler
+    n_points: int = 1_000
+    n_islands: int = 8
+    n_sweeps: int = 1
+    max_rounds: int = 2
+
+    def __post_init__(self) -> None:
+        require_counts(self, "n_draws", "n_points", "n_islands", "n_sweeps", "max_rounds")
+        if self.n_islands < 2 or self.n_points < 2 * self.n_islands:
+            raise ValueError(
+                "GibbsTrees: n_islands must be at least 2, with two points each, because errors are estimated between "
+                f"islands; not {self.n_islands} with {self.n_points} points"
+            )
+
+    def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
+        """Draw; models are called once, for the points that are kept.
+
+        Raises
+        ------
+        NotExactError
+            A ValueError that says why columns cannot be drawn from their full conditional distributions.
+        """
+        try:
+            return self.draw(posterior, rng)
+        except NotExactError as error:
+            raise NotExactError(
+                f"GibbsTrees cannot draw from this posterior: {error}. Use gbce.SMC(), or leave sampler out."
+            ) from None
+
+    def draw(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
+        """Draw like :meth:`sample`, with error messages that are part of a sentence."""
+        problem = CellProblem.build(posterior)
+        each = self.n_points // self.n_islands
+        for number in range(self.max_rounds):
+            climb = Climb(problem, rng, each * self.n_islands, self.n_islands, self.n_sweeps)
+            climb.run(self.n_draws)
+            kept = _choose_kept(climb)
+            # the last rung may have met the goal, but not all points together
+            while climb.can_go_on and _compute_shortfall(climb, kept) > 0:
+                climb.go_on(self.n_draws)
+                kept = _choose_kept(climb)
+            found = _weigh(climb, kept, self._report(climb))
+            if not climb.complete or number == self.max_rounds - 1 or self._agree(found):
+                break
+            each *= TUNING.more
+        return found.resample(rng, self.n_draws)
+
+    def _report(self, climb: Climb) -> GibbsInfo:
+        """Return the report of a run."""
+        sweeps = (climb.n_sweeps,) * (len(climb.rungs) - 1)
+        return GibbsInfo(complete=climb.complete, islands=self.n_islands, sweeps=sweeps)
+
+    def _agree(self, draws: Draws) -> bool:
+        """Whether the islands agree well enough on figures and on the evidence."""
+        figures = draws.ess >= TUNING.agreed * self.n_draws
+        figures &= draws.worst_ess[0] >= max(TUNING.agreed_worst * self.n_draws, min(ENOUGH_ESS, 0.5 * self.n_draws))
+        return figures and draws.log_evidence_se <= TUNING.agreed_evidence
+
+
+def draw_if_many(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | None:
+    """Return coordinate draws where they are the default and meet the goal; else None, with the generator unchanged.
+
+    They are the default on tables, at an eta that meets a goal.
+    """
+    if not _is_wanted(posterior):
+        return None
+    try:
+        found = GibbsTrees().draw(posterior, deepcopy(rng))
+    except (NotExactError, BudgetSpentError):
+        return None
+    return found if found.info.goal_met else None
+
+
+def note_uncompiled(posterior: GibbsPosterior) -> str:
+    """Return a note that coordinate draws were not possible because numba is missing; empty if they were."""
+    if not _is_wanted(posterior) or posterior.read_trees() is None or compiled_loops() is not None:
+        return ""
+    return (
+        f"numba cannot be imported, so {posterior.predictors[0].name} is sampled like any other model; with it, trees "
+        "are sampled with few model rows."
+    )
+
+
+def _is_wanted(posterior: GibbsPosterior) -> bool:
+    """Whether coordinate draws are the default: on a table, for a goal, without a deadline that could cut them off."""
+    on_table = posterior.prior.space.columns is not None
+    return on_table and posterior.goal is not None and posterior.budget.deadline is None
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+class _Kept(NamedTuple):
+    """The points that are kept, and their rungs and islands ``(n,)``."""
+
+    points: CellPoints
+    rung: Array
+    island: Array
+
+
+def _choose_kept(climb: Climb) -> _Kept:
+    """Return the last rung and some points of the others, as many as the budget allows the models to evaluate."""
+    rungs = climb.rungs
+    some = max(TUNING.rung_points // max(len(rungs) - 2, 1), 1)
+    thinned = [rung.thin(some) for rung in rungs[1:-1]]
+    chosen = [rungs[0].thin(TUNING.prior_points), *thinned, rungs[-1]] if len(rungs) > 1 else rungs
+    wanted = sum(len(rung.points) for rung in chosen)
+    affordable = climb.posterior.affords(wanted)
+    if affordable < wanted:
+        chosen = [rung.thin(len(rung.points) * affordable // wanted) for rung in chosen]
+    points = CellPoints.join([rung.points for rung in chosen])
+    if len(points) > affordable:
+        raise BudgetSpentError("the budget does not allow a draw of each island: raise max_model_rows or time_budget")
+    of_rung = np.repeat(np.arange(len(chosen)), [len(rung.points) for rung in chosen])
+    return _Kept(points, of_rung, np.concatenate([rung.island for rung in chosen]))
+
+
+def _compute_base(climb: Climb, kept: _Kept, loss: Array) -> Array:
+    """Return the log weights ``(n,)`` of points with losses ``(n, K)`` under the prior.
+
+    All are weighted as draws from the mixture of all rungs (Veach and Guibas, 1995), so that the posterior at any eta
+    up to the last is a reweighting of one pool.
+    """
+    rungs = climb.rungs
+    counts = np.bincount(kept.rung, minlength=len(rungs))
+    log_z = np.array([log_mean(rung.log_z) for rung in rungs])
+    expected = [
+        np.log(counts[r]) - climb.potential(loss, rung.level) - log_z[r] for r, rung in enumerate(rungs) if counts[r]
+    ]
+    shares = np.array([rung.log_z for rung in rungs]) - log_z[:, None]
+    return np.asarray(shares[kept.rung, kept.island] - logsumexp(expected, axis=0))
+
+
+def _compute_shortfall(climb: Climb, kept: _Kept) -> float:
+    """Return the shortfall of the goal at the last level, by losses as read from the trees."""
+    goal, points = climb.posterior.goal, kept.points
+    assert goal is not None
+    base = _compute_base(climb, kept, points.loss)
+    weights = normalise(base - climb.potential(points.loss, climb.rungs[-1].level))
+    return goal.shortfall(points.loss[:, 0], points.reached[:, 0], weights)
+
+
+def _weigh(climb: Climb, kept: _Kept, info: GibbsInfo) -> Draws:
+    """Evaluate points by the models, and weight them at the eta that was given, found or reached."""
+    posterior, rungs = climb.posterior, climb.rungs
+    pool = _evaluate(climb, kept.points)
+    base = _compute_base(climb, kept, pool.loss)
+    mixture = replace(posterior.mixture, eta=rungs[-1].level)
+    levels = tuple(rung.level for rung in rungs if rung.level > 0) or (0.0,)
+    draws = Draws.weigh(
+        pool,
+        mixture,
+        posterior.prior,
+        log_base_weights=base,
+        groups=kept.island,
+        rungs=levels,
+        info=info,
+        evidence_inflation=TUNING.inflation,
+    )
+    if posterior.goal is not None:
+        eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
+        mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met, climbed=None if met else levels)
+        draws = replace(draws, info=info).reweigh(mixture)
+    return replace(
+        draws,
+        log_evidence=log_total(base - mixture.potential(pool.loss)),
+        log_evidence_se=_compute_evidence_error(np.bincount(kept.island, draws.pool_weights), len(pool)),
+        prior_change=_compute_prior_change(climb.problem, draws.prior_change),
+    )
+
+
+def _evaluate(climb: Climb, points: CellPoints) -> Points:
+    """Draw rows within the cells of points, and return them with the models' own outputs."""
+    posterior = climb.posterior
+    x = climb.problem.draw_rows(climb.rng, points.cells) if points.x is None else points.x
+    pool = Points(
+        posterior.prior.locate(x),
+        x,
+        *posterior.evaluate(x),
+        cost=posterior.prior.cost(x),
+        log_correction=np.zeros(len(x)),
+    )
+    if not _same_losses(climb.problem, points.loss, pool.loss):
+        raise NotExactError("the trees read from the model do not reproduce its predictions")
+    return pool
+
+
+def _compute_evidence_error(shares: Array, n: int) -> float:
+    """Return the error of the log evidence from the islands' shares in it ``(J,)``, at least that of ``n`` points.
+
+    Between few islands it is enlarged by Student's t, so that 1.96 times the error still covers 95%.
+    """
+    freedom = len(shares) - 1
+    spread = float(np.sqrt(np.square(shares - shares.mean()).sum() * len(shares) / freedom * TUNING.inflation))
+    return max(spread * float(stdtrit(freedom, 0.975)) / NORMAL_975, 1.0 / n)
+
+
+def _same_losses(problem: CellProblem, read: Array, own: Array) -> bool:
+    """Whether losses ``(n, K)`` read from cells are those of the models, up to rounding in their precision."""
+    single = any(trees.epsilon > _SINGLE for trees in problem.ensembles)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(read - own) <= (_SAME_LOSS_SINGLE if single else _SAME_LOSS) * (1.0 + np.abs(own))
+    return bool((near | (read == own)).all())
+
+
+def _compute_prior_change(problem: CellProblem, estimated: Array) -> Array:
+    """Return the mean change of each feature ``(d,)`` under the prior: exactly, unless constraints link columns."""
+    prior = problem.posterior.prior
+    if prior.conditional:
+        return estimated
+    found = np.zeros(len(prior.x0))
+    for column in problem.columns:
+        j = column.distribution.where
+        found[j] = column.mean_change(np.exp(column.log_mass), prior.space.features[j], float(prior.x0[j]))
+    return found
