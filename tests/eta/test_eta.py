@@ -107,6 +107,47 @@ def test_a_goal_that_the_prior_meets_needs_no_eta():
     assert explained(gbce.SuccessProbability(0.001)).eta == 0.0
 
 
+@pytest.mark.parametrize("sampler", [SMALL, gbce.Importance(20_000, 2_000)])
+def test_auto_never_goes_below_one(sampler):
+    near = gbce.Value(CASE.y - 1.5, scale=1, tolerance=4)  # the prior reaches it in nearly every draw
+    assert explained(gbce.SuccessProbability(0.9), target=near, sampler=sampler).eta == 0.0
+    explanation = explained("auto", target=near, sampler=sampler)
+    assert explanation.eta == 1.0
+    assert explanation.diagnostics["calibration"]["met"] is True
+    assert explanation.diagnostics["calibration"]["rule"] == "SuccessProbability(0.9, least=1)"
+
+
+def test_auto_is_the_eta_of_nine_draws_in_ten_where_that_is_above_one():
+    explanation = explained("auto")
+    wanted = np.exp(exact_eta(lambda case: case.success_probability(0.2) - 0.9))
+    assert wanted > 1
+    assert explanation.eta == pytest.approx(wanted, rel=0.25)
+
+
+@pytest.mark.parametrize("least", [0.0, 3.0])
+def test_the_least_eta_holds_where_success_is_not_monotone(least):
+    rule = gbce.SuccessProbability(0.3, least=least)
+    models = [lambda x: x[:, 0], lambda x: 3.0 - x[:, 0]]  # the second pulls away from what reaches under the first
+    explanation = explained(rule, target=gbce.AtLeast(0.0, scale=1), model=models, combine="average")
+    assert explanation.eta == least
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_far_goal_is_met_without_tempering_all_candidates(seed):
+    case = linear(12, seed=6)
+    target, data = gbce.Value(case.y + 5.0, scale=1, tolerance=0.4), np.random.default_rng(1).normal(size=(300, 12))
+    far = replace(case, y=case.y + 5.0)
+    explainer = gbce.Explainer(case.predict, data, space=gbce.Space.real(12), eta=gbce.SuccessProbability(0.9))
+    explanation = explainer.explain(case.x0, target, rules=[], seed=seed)
+    exact = replace(far, eta=explanation.eta)
+    figures, found = explanation.distribution, explanation.diagnostics
+    assert found["sampling"] == "trustworthy"
+    assert found["n_model_rows"] < 50_000  # tempering 20,000 candidates took 87,000 to 188,000
+    close(exact.success_probability(0.4), 0.9, figures["success_probability_se"], "exact SP at the eta found")
+    close(figures["stability"], exact.stability, figures["stability_se"], "stability")
+    close(found["log_evidence"], exact.log_evidence, found["log_evidence_se"], "log Z")
+
+
 @pytest.mark.parametrize("sampler", [SMALL, gbce.Importance(2_000, 500)])
 def test_a_goal_that_cannot_be_met_is_reported_with_the_best(sampler):
     bounded = explained(
@@ -257,6 +298,8 @@ def test_at_takes_rules_too():
         ),
         (lambda: explained(1.0).path([-1.0]), ValueError, "etas must be zero or positive"),
         (lambda: explained(1.0).path([]), ValueError, "etas must be zero or positive"),
+        (lambda: gbce.SuccessProbability(0.9, least=-1), ValueError, "least must be zero or positive"),
+        (lambda: explained("automatic"), ValueError, 'or "auto", not'),
         (lambda: explained(1.0).path("ab"), ValueError, "etas must be numbers"),
         (lambda: gbce.SMC(n_islands=1), ValueError, "n_islands must be at least 2"),
     ],

@@ -43,7 +43,7 @@ def test_summary_has_the_posterior_by_feature(explanation):
         own = chains.std() / np.sqrt(len(chains)) if len(chains) > 1 else 0.0
         assert abs(float(table.loc[name, "mean"]) - mean[j]) < 4 * np.hypot(error[j], own) + 0.01
     assert tree.attrs["sampling"] == explanation.diagnostics["sampling_note"]
-    assert tree.attrs["eta"] == 1.0
+    assert tree.attrs["eta"] == explanation.eta
 
 
 def test_chains_are_the_independent_runs(explanation):

@@ -1,6 +1,7 @@
 """Choosing eta: by a goal for the posterior, or by the prediction error of the model."""
 
 from gbce.eta._eta import (
+    AUTO,
     STEEPEST,
     Calibration,
     EtaRule,
@@ -13,9 +14,11 @@ from gbce.eta._eta import (
     noise_scale,
     solve_eta,
     solve_eta_among,
+    solve_eta_nearby,
 )
 
 __all__ = [
+    "AUTO",
     "STEEPEST",
     "Calibration",
     "EtaRule",
@@ -28,4 +31,5 @@ __all__ = [
     "noise_scale",
     "solve_eta",
     "solve_eta_among",
+    "solve_eta_nearby",
 ]

@@ -16,6 +16,7 @@ from gbce.posterior import EtaGoal, Mixture
 from gbce.predictors import check_data, classifies, folds_of
 
 __all__ = [
+    "AUTO",
     "STEEPEST",
     "Calibration",
     "EtaRule",
@@ -28,6 +29,7 @@ __all__ = [
     "noise_scale",
     "solve_eta",
     "solve_eta_among",
+    "solve_eta_nearby",
 ]
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -50,6 +52,9 @@ class SuccessProbability:
     ----------
     probability : float
         Required probability, above 0 and below 1.
+    least : float
+        Smallest eta to take, even if the posterior at a smaller one has that probability. ``eta="auto"`` is
+        ``SuccessProbability(0.9, least=1)``.
 
     Examples
     --------
@@ -63,9 +68,11 @@ class SuccessProbability:
     """
 
     probability: float
+    least: float = 0.0
 
     def __post_init__(self) -> None:
-        require_finite(self, "probability")
+        require_finite(self, "probability", "least")
+        _require_least(self)
         if not 0 < self.probability < 1:
             raise ValueError(
                 f"SuccessProbability: probability must lie between 0 and 1, not {self.probability!r}; no finite eta "
@@ -75,7 +82,7 @@ class SuccessProbability:
     @property
     def label(self) -> str:
         """The rule in words."""
-        return f"SuccessProbability({self.probability:g})"
+        return f"SuccessProbability({self.probability:g}{_name_least(self.least)})"
 
     def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
         """Return the shortfall of the success probability at weighted points, each array ``(n,)``."""
@@ -94,6 +101,8 @@ class ExpectedLoss:
     ----------
     loss : float
         Required expected loss, in the units of the target's loss.
+    least : float
+        Smallest eta to take, even if the posterior at a smaller one has that expected loss.
 
     Examples
     --------
@@ -102,19 +111,32 @@ class ExpectedLoss:
     """
 
     loss: float
+    least: float = 0.0
 
     def __post_init__(self) -> None:
-        require_finite(self, "loss")
+        require_finite(self, "loss", "least")
+        _require_least(self)
 
     @property
     def label(self) -> str:
         """The rule in words."""
-        return f"ExpectedLoss({self.loss:g})"
+        return f"ExpectedLoss({self.loss:g}{_name_least(self.least)})"
 
     def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
         """Return the excess of the expected loss at weighted points, each array ``(n,)``."""
         counted = weights > 0
         return float(weights[counted] @ loss[counted]) - self.loss
+
+
+def _require_least(goal: "SuccessProbability | ExpectedLoss") -> None:
+    """Reject a negative lower limit of eta."""
+    if goal.least < 0:
+        raise ValueError(f"{type(goal).__name__}: least must be zero or positive, as eta is, not {goal.least!r}")
+
+
+def _name_least(least: float) -> str:
+    """Return the lower limit as an argument in a label, empty if it is zero."""
+    return f", least={least:g}" if least else ""
 
 
 # --- eta from prediction error ---------------------------------------------------------------------------------------
@@ -248,6 +270,9 @@ def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) 
 
 EtaRule = SuccessProbability | ExpectedLoss | ModelError
 
+# nine draws in ten reach the target, and the loss never counts less than in the paper
+AUTO = SuccessProbability(0.9, least=1.0)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -264,6 +289,13 @@ class Calibration:
 
 def as_eta(eta: Any) -> tuple[float, EtaRule | None]:
     """Return a number and, if ``eta`` is a rule, the rule; the number is then a starting value."""
+    if isinstance(eta, str):
+        if eta != "auto":
+            raise ValueError(
+                "eta must be zero or a positive number, a rule such as gbce.SuccessProbability(0.9), or "
+                f'"auto", not {eta!r}'
+            )
+        return 1.0, AUTO
     if isinstance(eta, EtaRule):
         return 1.0, eta
     if isinstance(eta, type) and issubclass(eta, EtaRule):
@@ -304,7 +336,7 @@ class Solved(NamedTuple):
 
 
 def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None = None) -> Solved:
-    """Search from zero to ``top``, or as far as the effective sample size allows.
+    """Search from the goal's least eta to ``top``, or as far as the effective sample size allows.
 
     Every eta up to there is a reweighting of the same points, so the whole path costs no model call. If the shortfall
     decreases along it, eta is found by bisection; otherwise the path is walked from the prior.
@@ -317,10 +349,38 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     return solve_eta_among(weights, pool.loss[:, 0], pool.reached[:, 0], mixture, goal, top)
 
 
+def solve_eta_nearby(draws: Draws, mixture: Mixture, goal: EtaGoal) -> Solved:
+    """Search only the etas that draws made at the mixture's own eta carry; it is not met if a smaller one may do."""
+    pool = draws.pool
+
+    def weights(eta: float) -> Array:
+        return normalise(draws.log_base_weights - replace(mixture, eta=eta).potential(pool.loss) - pool.log_correction)
+
+    def enough(eta: float) -> bool:
+        return effective_sample_size(weights(eta)) >= ENOUGH_ESS
+
+    if not enough(mixture.eta):
+        return Solved(mixture.eta, False)
+    least = _find_smallest_supported(enough, goal.least, mixture.eta)
+    top = _find_largest_supported(enough, mixture.eta)
+    reading = pool.loss[:, 0], pool.reached[:, 0]
+    found = solve_eta_among(weights, *reading, mixture, goal, top, least)
+    return Solved(found.eta, found.met and (found.eta > least or least <= goal.least))
+
+
 def solve_eta_among(
-    weights: Callable[[float], Array], loss: Array, reached: Array, mixture: Mixture, goal: EtaGoal, top: float | None
+    weights: Callable[[float], Array],
+    loss: Array,
+    reached: Array,
+    mixture: Mixture,
+    goal: EtaGoal,
+    top: float | None,
+    least: float | None = None,
 ) -> Solved:
-    """Search given weights ``(n,)`` as a function of eta, and losses and verdicts ``(n,)`` of the first model."""
+    """Search given weights ``(n,)`` as a function of eta, and losses and verdicts ``(n,)`` of the first model.
+
+    It begins at ``least``, by default the goal's own.
+    """
 
     def shortfall(weights: Array) -> float:
         return goal.shortfall(loss, reached, weights)
@@ -328,14 +388,21 @@ def solve_eta_among(
     def shortfall_at(eta: float) -> float:
         return shortfall(weights(eta))
 
-    if shortfall_at(0.0) <= 0:
-        return Solved(0.0, True)
+    least = goal.least if least is None else least
+    if top is not None and top < least:  # the points were not carried as far
+        return Solved(top, False)
+    if shortfall_at(least) <= 0:
+        return Solved(least, True)
     if top is None:
         top = _find_largest_supported(lambda eta: effective_sample_size(weights(eta)) >= ENOUGH_ESS)
+    if top < least:
+        return Solved(top, False)
     if _is_monotone(loss, reached, mixture):
-        return Solved(top, False) if shortfall_at(top) > 0 else Solved(_bisect(shortfall_at, 0.0, top), True)
-    etas, shortfalls = [0.0], [shortfall_at(0.0)]
+        return Solved(top, False) if shortfall_at(top) > 0 else Solved(_bisect(shortfall_at, least, top), True)
+    etas, shortfalls = [least], [shortfall_at(least)]
     for eta, there in _walk_path(weights, top):
+        if eta <= least:
+            continue
         etas.append(eta)
         shortfalls.append(shortfall(there))
         if shortfalls[-1] <= 0:
@@ -411,9 +478,22 @@ def _bisect(shortfall_at: Callable[[float], float], low: float, high: float) -> 
     return high
 
 
-def _find_largest_supported(enough: Callable[[float], bool]) -> float:
-    """Return the largest eta with enough effective draws."""
-    low, high = 0.0, 1.0
+def _find_smallest_supported(enough: Callable[[float], bool], least: float, eta: float) -> float:
+    """Return the smallest eta between ``least`` and one with enough effective draws that has enough as well."""
+    if least >= eta or enough(least):
+        return least
+    low, high = least, eta
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+        if high - low <= _PRECISION * high:
+            break
+    return high
+
+
+def _find_largest_supported(enough: Callable[[float], bool], start: float = 0.0) -> float:
+    """Return the largest eta with enough effective draws, from ``start`` on."""
+    low, high = start, max(2.0 * start, 1.0)
     while high < STEEPEST and enough(high):
         low, high = high, 2.0 * high
     if high >= STEEPEST and enough(high):

@@ -35,6 +35,7 @@ from gbce.explainer._notes import (
     AssumedPrior,
     assume_prior,
     flag_missed_mass,
+    has_meaning,
     judge_status,
     limit_sampling,
     note_budget,
@@ -56,7 +57,7 @@ from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
 from gbce.space import Space, has_labels, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
-from gbce.trees import CellReader, ExactTrees, sum_if_few
+from gbce.trees import CellReader, ExactTrees, draw_if_many, note_uncompiled, sum_if_few
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -87,11 +88,15 @@ class Explainer:
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
         Distribution of candidates around the row. By default ``Sparse(moves=3)`` for a frame, under which about three
         columns change, and the paper's ``Gaussian()`` for an array or a :meth:`gbce.Space.real`; a note says so.
-    eta : float, SuccessProbability, ExpectedLoss or ModelError
-        Weight of the loss against the prior: a number, or a rule that finds one for each row.
-    sampler : SMC, ExactTrees, Importance, Chains or Nested, optional
+    eta : float, "auto", SuccessProbability, ExpectedLoss or ModelError
+        Weight of the loss against the prior: a number, or a rule that finds one for each row. ``"auto"`` is
+        ``SuccessProbability(0.9, least=1)``: the smallest eta, at least 1, whose posterior reaches the target with
+        probability 0.9. By default ``"auto"`` for one model on a frame, so that the posterior speaks about the target,
+        and the paper's 1 for an array, a :meth:`gbce.Space.real`, several models, or a sampler other than ``SMC``.
+    sampler : SMC, ExactTrees, GibbsTrees, Importance, Chains or Nested, optional
         How to draw. By default :class:`gbce.ExactTrees` for tree ensembles with few cells whose columns move
-        independently, and ``SMC()`` otherwise. For a prior or sampler of your own see :mod:`gbce.base`.
+        independently, :class:`gbce.GibbsTrees` for those with many on a table if a goal determines eta, and ``SMC()``
+        otherwise. For a prior or sampler of your own see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Weights of the models, equal by default. :func:`gbce.weights_from_risk` computes them from cross-validated
         losses.
@@ -132,7 +137,7 @@ class Explainer:
         *,
         space: Space | None = None,
         prior: Prior | None = None,
-        eta: float | EtaRule = 1.0,
+        eta: float | Literal["auto"] | EtaRule | None = None,
         sampler: Sampler | None = None,
         weights: Sequence[float] | Array | None = None,
         combine: Combine = "any",
@@ -161,7 +166,10 @@ class Explainer:
         self.sampler: Sampler = SMC() if sampler is None else sampler
         self.sums_if_few = sampler is None  # whether cells are summed instead, where they are few
         self.evaluation = Evaluation() if evaluation is None else evaluation
-        number, self.eta_rule = as_eta(eta)
+        # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
+        chosen = has_meaning(self.space, data) and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
+        self._eta_assumed = eta is None and chosen
+        number, self.eta_rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
         self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
         _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
         _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
@@ -611,9 +619,11 @@ class Explainer:
         spending = limit_sampling(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
-        exact = sum_if_few(allowed, rng) if self.sums_if_few and not self.jointly else None
-        if exact is not None:
-            draws = exact
+        by_cells = self.sums_if_few and not self.jointly
+        on_cells = sum_if_few(allowed, rng) if by_cells else None
+        on_cells = draw_if_many(allowed, rng) if by_cells and on_cells is None else on_cells
+        if on_cells is not None:
+            draws = on_cells
         else:
             draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
@@ -658,6 +668,7 @@ class Explainer:
             note_shortfall(query, status, decisions),
             note_mode(query, decisions),
             *(reader.note for reader in self._readers),
+            note_uncompiled(allowed) if by_cells and on_cells is None else "",
         ]
         return Explanation(
             query=query,
@@ -705,7 +716,11 @@ class Explainer:
             raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
         if isinstance(self.sampler, SearchOnly):  # it already searches only
             return True
-        if not posterior and self.eta_rule is not None and not isinstance(self.eta_rule, ModelError):
+        if (
+            not posterior
+            and self.eta_rule is not None
+            and not (isinstance(self.eta_rule, ModelError) or self._eta_assumed)
+        ):
             raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} needs draws")
         return bool(posterior)
 
@@ -715,6 +730,8 @@ class Explainer:
         again.__dict__ |= {"_data_hash": self._data_hash}  # computed once for all copies
         again.__dict__.pop("settings", None)  # they name the sampler
         again.sampler, again.sums_if_few = SearchOnly(), False
+        if self._eta_assumed:
+            again.eta_rule = None
         return again
 
     def _posterior(

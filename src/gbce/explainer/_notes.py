@@ -32,6 +32,7 @@ __all__ = [
     "add_reaching",
     "assume_prior",
     "flag_missed_mass",
+    "has_meaning",
     "judge_status",
     "limit_sampling",
     "note_budget",
@@ -73,9 +74,14 @@ class AssumedPrior:
 
 def assume_prior(space: Space, data: Any) -> AssumedPrior:
     """Return the default prior: sparse for a frame, whose columns have a meaning each, else the paper's Gaussian."""
-    if not has_labels(data) or (space.assumed is None and space.free_reals):
+    if not has_meaning(space, data):
         return AssumedPrior(Gaussian())
     return AssumedPrior(Sparse(moves=_MOVES), _PRIOR_NOTE)
+
+
+def has_meaning(space: Space, data: Any) -> bool:
+    """Whether columns have a meaning each: those of a frame, unless the space is :meth:`gbce.Space.real`."""
+    return has_labels(data) and not (space.assumed is None and space.free_reals)
 
 
 def order_by_model(space: Space, models: Sequence[Any], prior: Any) -> Space:

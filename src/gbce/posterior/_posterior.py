@@ -238,7 +238,12 @@ class Evaluated(NamedTuple):
 
 
 class EtaGoal(Protocol):
-    """A goal that determines eta."""
+    """A goal that determines eta, at ``least`` or above."""
+
+    @property
+    def least(self) -> float:
+        """The smallest eta to take."""
+        ...
 
     def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
         """Return the shortfall at weighted points, each array ``(n,)``; zero or less if eta is large enough."""

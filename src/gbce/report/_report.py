@@ -10,6 +10,7 @@ import pandas as pd
 
 from gbce._validation import printable, short
 from gbce.decisions import answers_among, stack_points
+from gbce.eta import AUTO
 from gbce.explanation import Explanation, Share, format_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
@@ -56,6 +57,7 @@ def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
     unit = "" if scale is None else f" (missing it by {short(scale)} counts as a loss of 1)"
     facts = [
         ("sampling", explanation.diagnostics["sampling_note"]),
+        ("draws", _describe_success(explanation)),
         ("target", explanation.target.describe() + unit),
         ("status", str(explanation.status)),
         ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
@@ -67,9 +69,28 @@ def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
             found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
             facts.append(("", found))
     effort = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
-    facts.append(("effort", f"{effort}; eta {explanation.eta:g}, seed {explanation.seed}"))
+    facts += [("eta", _describe_eta(explanation)), ("effort", f"{effort}; seed {explanation.seed}")]
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
+
+
+def _describe_success(explanation: Explanation) -> str:
+    """Return which share of the draws reaches the target; a search without a posterior has none."""
+    if not explanation.draws.info.draws_posterior:
+        return "none, only the answer was searched for"
+    return f"{explanation.distribution['success_probability']:.0%} of them reach the target"
+
+
+def _describe_eta(explanation: Explanation) -> str:
+    """Return eta, and how it was chosen."""
+    eta, chosen = short(explanation.eta), explanation.calibration
+    if chosen is None:
+        return eta
+    if chosen.rule == AUTO.label and chosen.met:
+        least = explanation.eta <= AUTO.least
+        why = "already enough" if least else "the smallest"
+        return f"{eta}, {why} for {AUTO.probability:.0%} of the draws to reach the target (set `eta=` to change this)"
+    return f"{eta}, by {chosen.rule}"
 
 
 class _Opening(NamedTuple):

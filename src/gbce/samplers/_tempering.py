@@ -397,7 +397,7 @@ class _GoalProgress:
         """Whether the goal is met, or given up."""
         if self.goal is None or not self.shortfall:
             return False
-        if self.shortfall[-1] <= 0 or self.level >= STEEPEST:
+        if (self.shortfall[-1] <= 0 and self.level >= self.goal.least) or self.level >= STEEPEST:
             return True
         if len(self.shortfall) <= _PATIENCE:
             return False
