@@ -375,7 +375,7 @@ def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evalua
     Points on a path are predicted alone only if that makes a difference for others. A model with a cost per call is not
     called again.
     """
-    if not posterior.predictors[0].by_row:
+    if posterior.predictors[0].cost_per_call:
         return _Confirmed(together, [])
     answers = _select_answers(candidates)
     on_path = sorted(set(range(len(candidates))) - set(answers))

@@ -348,24 +348,26 @@ def _check_reading(reading: Reading, target: Target, n: int) -> Reading:
     return reading
 
 
-# --- tasks that share model calls ------------------------------------------------------------------------------------
+# --- independent tasks -----------------------------------------------------------------------------------------------
 
 
 def run_together(
     posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: int | None = None
 ) -> list[T]:
-    """Run tasks in lockstep, so that their simultaneous model calls are joined into one; return their results.
+    """Run independent tasks and return their results; models with a cost per call are called for all of them at once.
 
-    Results do not depend on that. Tasks run one after another instead under a deadline, where every call is timed by
-    itself, and if rows are scarce, so that one task can spend what another leaves. Each task uses only the posterior it
-    is given and shares no generator with another; ``rows`` is the largest number of points that one evaluates;
-    ``later`` is the number of budget shares to reserve for later, with which tasks in turn get an even share each.
+    Results do not depend on that. Each task uses only the posterior it is given and shares no generator with another;
+    ``rows`` is the largest number of points that one evaluates; ``later`` is the number of budget shares to reserve for
+    later. If rows are scarce, or under a deadline, where every call is timed by itself, one task can spend what another
+    leaves; with ``later``, tasks in turn then get an even share each.
     """
     n, budget = len(tasks), posterior.budget
     shares = n + (1 if later is None else later)
     if n > 1 and budget.deadline is None and posterior.affords(shares * rows) == shares * rows:
-        step = Lockstep(min(predictor.batch_rows for predictor in posterior.predictors))
         parts = [replace(posterior, budget=budget.share(1.0 / shares)) for _ in tasks]
+        if not any(predictor.cost_per_call for predictor in posterior.predictors):
+            return [task(part) for task, part in zip(tasks, parts, strict=True)]
+        step = Lockstep(min(predictor.batch_rows for predictor in posterior.predictors))
         return step.run([_bind_task(step, task, part) for task, part in zip(tasks, parts, strict=True)])
     found = []
     for number, task in enumerate(tasks):

@@ -62,7 +62,8 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
         these or a function in :func:`gbce.classifier`; or any function of rows (a frame if the data were a frame, an
         array otherwise) that returns ``(n,)`` or ``(n, c)``. No framework is imported to find out. The scores of a
         classifier with a ``decision_function`` but no probabilities are mapped by a logistic function or softmax: the
-        shares increase with the score but are not calibrated probabilities.
+        shares increase with the score but are not calibrated probabilities. A model with a true attribute
+        ``cost_per_call`` is called as rarely as a :class:`gbce.Remote`.
     space : Space
         Encodes and decodes rows.
     name : str, optional
@@ -80,7 +81,19 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
         batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // space.n_columns))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
-    return replace(_wrap(model, space, name), batch_rows=batch_rows, remake=partial(_wrap, model, space, name))
+    predictor = _wrap(model, space, name)
+    return replace(
+        predictor,
+        batch_rows=batch_rows,
+        remake=partial(_wrap, model, space, name),
+        cost_per_call=predictor.cost_per_call or _declares_cost(model),
+    )
+
+
+def _declares_cost(model: Any) -> bool:
+    """Whether a model says that every call is paid for."""
+    inner = model.model if isinstance(model, Classifier) else model
+    return getattr(inner, "cost_per_call", False) is True
 
 
 def _wrap(model: Any, space: Space, name: str | None) -> Predictor:

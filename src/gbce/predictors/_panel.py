@@ -1,9 +1,10 @@
 """Evaluate several models within a budget, and merge the model calls of several tasks.
 
-Tasks (rows of a table, two searches, decision rules) run as coroutines: each in a thread of its own until it needs
-predictions, never two at a time, so that shared state is safe and runs are reproducible. When all of them wait, their
-rows go to the model in one call. A prediction does not depend on the other rows of the call, so results are those of
-running the tasks one by one. Models run in the caller's thread; under a deadline, in the one of its budget.
+Only models with a cost per call have their calls merged; for others, tasks run one after the other. Tasks (rows of a
+table, two searches, decision rules) run as coroutines: each in a thread of its own until it needs predictions, never
+two at a time, so that shared state is safe and runs are reproducible. When all of them wait, their rows go to the model
+in one call. A prediction does not depend on the other rows of the call, so results are those of running the tasks one
+by one. Models run in the caller's thread; under a deadline, in the one of its budget.
 """
 
 import contextvars
@@ -95,7 +96,7 @@ class Panel:
         rows in one call.
         """
         self._require(len(x))
-        if not all(predictor.by_row for predictor in self.predictors):
+        if any(predictor.cost_per_call for predictor in self.predictors):
             return self.ask(x)
         parts: list[list[Outputs]] = []
         while len(parts) < len(x) and not self.budget.root.is_late:

@@ -78,8 +78,9 @@ class Predictor:
         which copies do not keep.
     own_ask, own_decide : callable, optional
         The calls that a user would make, where ``ask`` and ``decide`` use faster ones.
-    by_row : bool
-        Whether the model may be called with one row at a time; False where every call is paid for.
+    cost_per_call : bool
+        Whether every call is paid for, as with a remote model: independent tasks then share calls, and the model is not
+        called with one row at a time.
     in_step : bool
         Whether calls wait to be merged with those of other tasks, so that whoever makes the merged call minds the time.
     """
@@ -96,7 +97,7 @@ class Predictor:
     remake: Callable[[], "Predictor"] | None = field(default=None, repr=False, compare=False)
     own_ask: Callable[[Array], Any] | None = None
     own_decide: Callable[[Array], Any] | None = None
-    by_row: bool = True
+    cost_per_call: bool = False
     in_step: bool = False
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -318,5 +318,5 @@ def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
     classes = None if remote.classes is None else tuple(remote.classes)
     return Predictor(
         name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True, identity=remote.identity,
-        by_row=False,
+        cost_per_call=True,
     )  # fmt: skip
