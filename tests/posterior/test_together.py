@@ -1,4 +1,4 @@
-"""Tasks that ask the models of a posterior together: the same answers, fewer calls, within the same budget."""
+"""Independent tasks on the models of a posterior: the same results one by one or with shared calls, within a budget."""
 
 from dataclasses import replace
 
@@ -30,6 +30,13 @@ def posterior(sizes):
     return GibbsPosterior(prior, (as_predictor(model, SPACE),), target, Mixture(1.0, np.ones(1)))
 
 
+@pytest.fixture
+def paid(posterior):
+    """The same posterior under a model with a cost per call."""
+    (predictor,) = posterior.predictors
+    return replace(posterior, predictors=(replace(predictor, cost_per_call=True),))
+
+
 def walk(seed):
     """Return a task that goes where the loss falls, from one of two points to the next."""
 
@@ -48,29 +55,47 @@ def walk_all(posterior, rows=100, **options):
     return np.array(run_together(posterior, [walk(seed) for seed in range(TASKS)], rows, **options))
 
 
-def test_in_step_each_finds_what_it_finds_alone(posterior, sizes):
-    found = walk_all(posterior)
+def test_in_step_each_finds_what_it_finds_alone(paid, sizes):
+    found = walk_all(paid)
     assert sizes == [2 * TASKS] * 4
-    assert (posterior.n_calls, posterior.n_rows) == (4, 8 * TASKS)
+    assert (paid.n_calls, paid.n_rows) == (4, 8 * TASKS)
+    np.testing.assert_array_equal(found, [walk(seed)(paid) for seed in range(TASKS)])
+
+
+def test_without_a_cost_per_call_there_are_no_threads(posterior, sizes, monkeypatch):
+    monkeypatch.setattr("threading.Thread.start", None)
+    found = walk_all(posterior)
+    assert sizes == [2] * 4 * TASKS
     np.testing.assert_array_equal(found, [walk(seed)(posterior) for seed in range(TASKS)])
 
 
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: gbce.classifier(model, [0, 1])])
+def test_a_model_may_declare_that_its_calls_are_paid_for(wrap):
+    def model(rows):
+        return rows.sum(axis=1)
+
+    assert not as_predictor(wrap(model), SPACE).cost_per_call
+    model.cost_per_call = True
+    assert as_predictor(wrap(model), SPACE).cost_per_call
+
+
 @pytest.mark.parametrize("budget", [Budget(150), Budget(deadline=deadline_in(1e6))], ids=["rows", "time"])
-def test_they_take_turns_where_rows_are_scarce_or_time_is_limited(posterior, sizes, budget):
-    found = walk_all(replace(posterior, budget=budget))
+def test_they_take_turns_where_rows_are_scarce_or_time_is_limited(paid, sizes, budget):
+    found = walk_all(replace(paid, budget=budget))
     assert max(sizes) == 2
-    np.testing.assert_array_equal(found, walk_all(posterior))
+    np.testing.assert_array_equal(found, walk_all(paid))
 
 
-def test_a_budget_with_rows_enough_is_charged_for_all_of_them(posterior, sizes):
-    limited = replace(posterior, budget=Budget(1_000))
+def test_a_budget_with_rows_enough_is_charged_for_all_of_them(paid, sizes):
+    limited = replace(paid, budget=Budget(1_000))
     walk_all(limited)
     assert sizes == [2 * TASKS] * 4
     assert limited.budget.rows == 8 * TASKS
 
 
-def test_together_they_spend_no_more_than_there_is(posterior, sizes):
-    limited = replace(posterior, budget=Budget(1_000))
+@pytest.mark.parametrize("made", ["posterior", "paid"])
+def test_together_they_spend_no_more_than_there_is(made, sizes, request):
+    limited = replace(request.getfixturevalue(made), budget=Budget(1_000))
 
     def spend(part):
         try:
