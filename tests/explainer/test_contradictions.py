@@ -103,11 +103,13 @@ def test_draws_that_are_trusted_explain_every_known_point(answered):
     seen = explanation.draws.seen
     points = known if seen is None else Points.join([known, seen])
     # a result holds no code: what its draws cover is asked of the sampler, which draws them again
-    again = explainer.sampler.sample(posterior, stream(explanation.seed, SAMPLING, explanation.query.key))
-    assert again.coverage is not None
-    unexplained = np.flatnonzero(again.coverage.unexplained(points, explanation.mixture))
+    _, cover = explainer.sampler.sample_with_coverage(
+        posterior, stream(explanation.seed, SAMPLING, explanation.query.key)
+    )
+    assert cover is not None
+    unexplained = np.flatnonzero(cover.unexplained(points, explanation.mixture))
     rng = np.random.default_rng(0)  # a needle, with no mass to speak of around it, may be left alone
-    assert not any(again.coverage.has_missed_mass_near(posterior, rng, points.z[i]) for i in unexplained)
+    assert not any(cover.has_missed_mass_near(posterior, rng, points.z[i]) for i in unexplained)
 
 
 def test_the_questions_are_of_all_kinds():

@@ -88,8 +88,6 @@ class Draws:
         from each other, because their evidences are then correlated.
     seen : Points, optional
         Further evaluated points that rules consider: the best that a search has found.
-    coverage : Covering, optional
-        Where points of the pool were expected, for judging the draws; an explanation has none.
     space : Space, optional
         The user's columns, for :meth:`frame`; the draws of an explanation have it.
     record : PoolRecord, optional
@@ -116,7 +114,6 @@ class Draws:
     info: SamplerInfo = field(default_factory=SamplerInfo)
     evidence_inflation: float = 1.0
     seen: Points | None = None
-    coverage: Covering | None = None
     space: Space | None = None
     record: PoolRecord | None = None
     exact: ExactFigures | None = None
@@ -175,7 +172,6 @@ class Draws:
             log_base_weights=np.zeros(len(kept)),
             groups=None if self.groups is None else self.groups[kept],
             seen=None if self.seen is None else _drop_latent(self.seen),
-            coverage=None,
             record=record,
         )
 
@@ -215,7 +211,7 @@ class Draws:
         pool, base = self.pool.take(where), self.log_base_weights[where]
         pool = replace(pool, z=pool.z[:, coordinates])
         groups = None if self.groups is None else _relabel_runs(self.groups, where)
-        kept = replace(self, pool=pool, log_base_weights=base, groups=groups, coverage=None)
+        kept = replace(self, pool=pool, log_base_weights=base, groups=groups)
         prior_weights = normalise(base - pool.log_correction)
         seen = None if self.seen is None else replace(self.seen, z=self.seen.z[:, coordinates])
         return replace(kept.reweigh(mixture), prior_change=prior_weights @ prior_change[where], seen=seen)

@@ -27,7 +27,7 @@ from gbce.decisions import (
     require_rule,
     require_rules,
 )
-from gbce.draws import Draws, Points
+from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import REPLACED, Prover, choose_answer, find_safe_box, judge_answer, state_proof
@@ -616,6 +616,7 @@ class Explainer:
             rule.check_target(query.target)
         decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
         rng, share = stream(seed, SAMPLING, query.key), _SAMPLING_SHARE if decides else 1.0
+        cover = None
         spending = limit_sampling(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
@@ -625,7 +626,7 @@ class Explainer:
         if on_cells is not None:
             draws = on_cells
         else:
-            draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
+            draws, cover = self._draw(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
         draws = replace(draws, space=self.space)
@@ -648,8 +649,7 @@ class Explainer:
             best = choose_answer(query, posterior, draws.known, last, decisions, depends)
             why = choice.note if best is last or not depends else f"{REPLACED} what {rule.label} chose"
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
-        # the coverage check is code and no longer needed: a result is plain data
-        draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)
+        draws = flag_missed_mass(query, posterior, draws, cover, decisions, apart)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
             judged = (*decisions, replace(answer.decision, label="the answer"))
@@ -683,6 +683,13 @@ class Explainer:
             answer=answer if answer is None else replace(answer, proof=state_proof(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
+
+    def _draw(self, posterior: GibbsPosterior, rng: np.random.Generator) -> tuple[Draws, Covering | None]:
+        """Sample, and return also what judges the coverage of the draws if the sampler has it."""
+        if self.jointly:
+            return sample_jointly(self.sampler, posterior, rng), None
+        covered = getattr(self.sampler, "sample_with_coverage", None)
+        return (self.sampler.sample(posterior, rng), None) if covered is None else covered(posterior, rng)
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior that an explanation was drawn from; raise if it was made with other models."""

@@ -130,14 +130,19 @@ def judge_status(
 
 
 def flag_missed_mass(
-    query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision], apart: bool
+    query: Query,
+    posterior: GibbsPosterior,
+    draws: Draws,
+    cover: Covering | None,
+    decisions: Sequence[Decision],
+    apart: bool,
 ) -> Draws:
     """Flag draws that missed mass near a decision or an evaluated point, or whose outputs vary with the batch."""
     if apart:
         return replace(draws, info=replace(draws.info, doubt="the outputs of the model depend on the batch"))
-    cover, rng = draws.coverage, stream(query.seed, DOUBTING, query.key)
     if cover is None or draws.info.doubt is not None:
         return draws
+    rng = stream(query.seed, DOUBTING, query.key)
     where = _find_unexplained(query, posterior, cover, decisions, rng) if decisions else ""
     if not where and draws.seen is not None and _is_seen_unexplained(query, posterior, cover, draws.seen, rng):
         where = "a point that was seen"

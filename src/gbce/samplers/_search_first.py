@@ -84,6 +84,7 @@ class SearchFirst:
     starts: Starts | None = field(init=False, default=None)
     found: list[Modes] = field(init=False, default_factory=list)
     runs: list[ProposalRun] = field(init=False, default_factory=list)
+    coverage: Coverage | None = field(init=False, default=None)  # of the result
 
     def draw(self) -> Draws:
         """Draw at the given eta."""
@@ -150,7 +151,7 @@ class SearchFirst:
         mixture = replace(posterior.mixture, eta=eta)
         at = replace(posterior, mixture=mixture, goal=None)
         run = SearchFirst(at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands)
-        draws = run.draw()
+        draws, self.coverage = run.draw(), run.coverage
         solved = solve_eta_nearby(draws, mixture, goal)
         return draws.reweigh(replace(mixture, eta=solved.eta)), solved.met
 
@@ -317,8 +318,9 @@ class SearchFirst:
         return agreed.describe() if not agreed.holds else f"{len(self.runs)} independent searches rarely agree"
 
     def _add_seen(self, draws: Draws, cover: Coverage | None) -> Draws:
-        """Return the draws with the best points of all searches, and with their coverage."""
-        return replace(draws, seen=None if self.starts is None else self.starts.memory.kept, coverage=cover)
+        """Return the draws with the best points of all searches, and keep their coverage."""
+        self.coverage = cover
+        return replace(draws, seen=None if self.starts is None else self.starts.memory.kept)
 
     # --- tempering ----------------------------------------------------------------------------------------------------
 
@@ -396,7 +398,8 @@ class SearchFirst:
     def _check_tempered(self, run: Run) -> Draws:
         """Check a tempered run against every known point."""
         if self.starts is None:
-            return replace(run.draws, coverage=run.coverage)
+            self.coverage = run.coverage
+            return run.draws
         mixture = replace(self.posterior.mixture, eta=run.draws.rungs[-1])
         reason = _describe_missed(len(self._find_missed(run.coverage, mixture)))
         found = [modes for modes in self.found if len(modes.neg_log_density)]

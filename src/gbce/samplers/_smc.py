@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce._validation import is_count, is_number, require_counts
 from gbce.budget import BudgetSpentError
-from gbce.draws import Draws, Points, SamplerInfo
+from gbce.draws import Covering, Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._importance import N_DRAWS, SMCInfo, draw_candidates, weigh_candidates
 from gbce.samplers._islands import LEAST_ISLANDS, Islands
@@ -117,6 +117,12 @@ class SMC:
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw: one model call for all prior draws, a few dozen for the searches, one for each round of draws."""
+        return self.sample_with_coverage(posterior, rng)[0]
+
+    def sample_with_coverage(
+        self, posterior: GibbsPosterior, rng: np.random.Generator
+    ) -> tuple[Draws, Covering | None]:
+        """Draw as :meth:`sample`, and return also what judges whether the draws have missed a point found later."""
         share = replace(posterior, budget=posterior.budget.share(_CANDIDATES_SHARE))
         first = draw_candidates(share, rng, self.n_candidates)
         known = posterior if self.landmarks else replace(posterior, landmarks=None)
@@ -124,7 +130,8 @@ class SMC:
         complete = len(first) == self.n_candidates
         run = SearchFirst(known, rng, first, complete, self.n_effective, self.max_looks, islands)
         draws = run.draw_for_goal() if posterior.goal is not None else run.draw()
-        return draws.resample(rng, self.n_draws, apart=draws.groups is None and self._repeats_draws(draws))
+        drawn = draws.resample(rng, self.n_draws, apart=draws.groups is None and self._repeats_draws(draws))
+        return drawn, run.coverage
 
     def _repeats_draws(self, plain: Draws) -> bool:
         """Whether independent resampling is expected to repeat the same few candidates."""
