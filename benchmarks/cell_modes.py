@@ -107,7 +107,7 @@ def main() -> None:
                 for number, (model, data, row, target, eta) in enumerate(asked):
                     explainer = gbce.Explainer(model, data, prior=prior, eta=eta, sampler=SAMPLER, policy=None)
                     explanation = explainer.explain(row, target, rules=[], seed=number)
-                    posterior = explainer.posterior_of(explanation, Budget())
+                    posterior = explainer._session.posterior_of(explanation, Budget())
                     posterior.read_trees()
                     scene = Scene(explanation.query, explanation.draws, stream(number, DECIDING))
                     other, *asking = mode(scene, replace(posterior, readers=()))

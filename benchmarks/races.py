@@ -101,7 +101,7 @@ def cases() -> Iterator[Case]:
 def judge(case: Case, rule: gbce.decisions.Rule, seed: int) -> Judged:
     """Let a rule choose with a seed of its own, and look at what it chose."""
     query, draws = case.explanation.query, case.explanation.draws
-    posterior = case.explainer.own_posterior(case.explanation, Budget())
+    posterior = case.explainer._session.own_posterior(case.explanation, Budget())
     before = posterior.n_rows
     x = apply_rule(rule, replace(query, seed=seed), draws, posterior).x
     rows = posterior.n_rows - before

@@ -234,8 +234,8 @@ def test_never_dearer_than_any_known_point_that_reaches_and_the_path_falls(seed)
     explainer, row, target = forest_case(seed)
     rules = [gbce.Nearest(), gbce.Nearest("l2"), gbce.Nearest(max_changes=2), gbce.Nearest("changes")]
     explanation = explainer.explain(row, target, rules=rules, seed=seed)
-    known, model = explanation.draws.known, explainer.predictors[0].ask
-    data = explainer.data
+    known, model = explanation.draws.known, explainer._session.predictors[0].ask
+    data = explainer._session.data
     x = np.vstack([known.x[known.reached[:, 0]], data[model(data) >= target.y]])
     n = explanation.space.changed(x, explanation.x0).sum(axis=1)
     assert len(x)
@@ -279,7 +279,7 @@ def test_few_calls_and_rows():
     data = np.random.default_rng(0).normal(size=(300, 10))
     explainer = gbce.Explainer(model, data, space=gbce.Space.real(10), sampler=SMALL)
     explanation = explainer.explain(np.zeros(10), wish(3.0), rules=[], seed=0)
-    posterior = explainer.own_posterior(explanation, Budget())
+    posterior = explainer._session.own_posterior(explanation, Budget())
     scene = Scene(explanation.query, explanation.draws, stream(0, DECIDING), posterior)
     for rule in (gbce.Nearest(), gbce.Nearest("l2"), gbce.Nearest("changes", max_changes=3)):
         asked.clear()
@@ -292,7 +292,7 @@ def test_sites_have_different_sets_of_changes_and_are_confirmed():
     for number in range(2, 14):  # the first forest in which three ways or more lead there
         explainer, row, target = forest_case(number)
         explanation = explainer.explain(row, target, rules=[], seed=0)
-        posterior = explainer.own_posterior(explanation, Budget())
+        posterior = explainer._session.own_posterior(explanation, Budget())
         scene = Scene(explanation.query, explanation.draws, stream(0, DECIDING), posterior)
         sites = nearest_points(scene, posterior, gbce.Nearest())
         supports = {tuple(line) for line in (sites.x != row).tolist()}
@@ -300,7 +300,7 @@ def test_sites_have_different_sets_of_changes_and_are_confirmed():
             break
     assert len(sites.x) == len(sites.cost) == len(sites.changes) >= 3
     assert (np.diff(sites.cost) >= 0).all()
-    assert (explainer.predictors[0].ask(sites.x) >= target.y).all()
+    assert (explainer._session.predictors[0].ask(sites.x) >= target.y).all()
     assert len(supports) >= 3
 
 

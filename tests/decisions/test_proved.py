@@ -49,7 +49,7 @@ def test_no_point_of_many_is_cheaper_than_what_is_proved(explainer, proved):
     rng = np.random.default_rng(0)
     x = proved.x0 + rng.exponential(proved.space.scale, (20_000, 3)) * rng.choice([-1, 0, 1], (20_000, 3))
     x = proved.space.project(x, proved.x0)
-    reached = explainer.predictors[0](x).values >= 40
+    reached = explainer._session.predictors[0](x).values >= 40
     assert costs(proved.space, x[reached], proved.x0, "l1").min() >= decision.proof.lower
 
 
@@ -63,7 +63,8 @@ def test_the_answer_says_what_is_proved_about_it(proved):
 
 
 def test_the_policy_itself_may_prove(explainer, proved):
-    own = gbce.Explainer(explainer._models[0], explainer.space.decode(explainer.data), prior=gbce.Gaussian(),
+    session = explainer._session
+    own = gbce.Explainer(session.models[0], session.space.decode(session.data), prior=gbce.Gaussian(),
                          sampler=gbce.Importance(500), policy=gbce.Nearest(prove=True))  # fmt: skip
     answer = own.explain(ROW, gbce.AtLeast(40), rules=[gbce.MAP()], seed=0).answer
     assert answer.proof == answer.decision.proof.sentence

@@ -63,7 +63,9 @@ def test_explainer_takes_a_posterior_with_its_weights():
     assert np.array_equal(gbce.Explainer(uneven, frame, weights=[1, 0, 0]).mixture.weights, [1, 0, 0])
     turned = frame[["b", "a"]]
     explainer = gbce.Explainer(posterior, turned)
-    assert np.allclose(explainer.predictors[0](explainer.space.encode(turned)).values, posterior[0].predict(frame))
+    assert np.allclose(
+        explainer._session.predictors[0](explainer.space.encode(turned)).values, posterior[0].predict(frame)
+    )
     classes = gbce.model_posterior(LogisticRegression(), frame, LABELS, gbce.LaplaceApproximation(), 3, seed=0)
     explanation = gbce.Explainer(classes, frame).explain(frame.iloc[0], gbce.Class("yes"), rules=[gbce.MAP()], seed=0)
     assert explanation.draws.loss.shape[1] == 3

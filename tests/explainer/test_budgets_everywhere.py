@@ -126,10 +126,10 @@ def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
     world = World(clock, target).know()
     answers = {}
     for most in (1, 2, 3, 5, 10, 30, 100, 400, 1_500, 5_000):
-        world.other = gbce.Explainer(world.explainer._models[0], DATA, space=SPACE)
+        world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[most], rows, _ = world.ask(name, max_model_rows=most)
         # explain_many has so many for each row; what is set up once is the first one's
-        allowed = most if name != "explain_many" else N_MANY * most + world.other.rows_to_prepare(target)
+        allowed = most if name != "explain_many" else N_MANY * most + world.other._session.rows_to_prepare(target)
         assert rows <= allowed, (most, rows)
         if isinstance(answers[most], BudgetSpentError):
             assert "raise max_model_rows" in str(answers[most])
@@ -150,12 +150,12 @@ def test_time_is_overrun_by_a_batch_at_most(clock, name, target):
     world = World(clock, target).know()
     answers = {}
     for seconds in (1e-4, 0.02, 0.1, 0.5, 2.0, 8.0):
-        world.other = gbce.Explainer(world.explainer._models[0], DATA, space=SPACE)
+        world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[seconds], _, passed = world.ask(name, time_budget=seconds)
         # the few rows of an answer itself may be asked when time is over
         allowed = seconds + BLINK
         if name == "explain_many":  # so much for each row; what is set up once comes before them
-            allowed = N_MANY * allowed + 1e-3 * world.other.rows_to_prepare(target)
+            allowed = N_MANY * allowed + 1e-3 * world.other._session.rows_to_prepare(target)
         assert passed <= allowed + 1e-9, (seconds, passed)
         if isinstance(answers[seconds], BudgetSpentError):
             assert "time_budget" in str(answers[seconds])

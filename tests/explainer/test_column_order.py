@@ -37,7 +37,7 @@ MODELS = {
 def explained(model, data, **options):
     space = gbce.Space.infer(data, immutable=["rate"])
     explainer = gbce.Explainer(model, data, space=space, sampler=QUICK, **options)
-    target = gbce.Class(True) if explainer.predictors[0].classes else gbce.AtLeast(1.0)
+    target = gbce.Class(True) if explainer._session.predictors[0].classes else gbce.AtLeast(1.0)
     return explainer, explainer.explain(data.iloc[PLACE], target, seed=0)
 
 

@@ -50,9 +50,9 @@ def answered(request):
 
 def known_rows(explainer, explanation):
     """Training rows that the row may become, evaluated: encoded, with objective and verdict."""
-    space, x0 = explainer.space, explanation.x0
+    space, data, x0 = explainer.space, explainer._session.data, explanation.x0
     fixed = [j for j in range(len(space)) if j not in set(explanation.free)]
-    x = explainer.data[(explainer.data[:, fixed] == x0[fixed]).all(axis=1)] if fixed else explainer.data
+    x = data[(data[:, fixed] == x0[fixed]).all(axis=1)] if fixed else data
     return x[space.admissible(x, x0)] if len(x) else x
 
 
@@ -71,7 +71,7 @@ def test_no_training_row_is_better_than_the_mode(answered):
     if explanation.query.sparse:
         pytest.skip("densities with different numbers of changes are not compared")
     x = known_rows(explainer, explanation)
-    posterior = explainer.own_posterior(explanation, gbce.budget.Budget())
+    posterior = explainer._session.own_posterior(explanation, gbce.budget.Budget())
     if len(x):
         objective = posterior.objective(x, posterior.evaluate(x).loss)
         assert explanation.pointwise.loc["MAP", "objective"] <= objective.min() + 1e-6
@@ -80,7 +80,7 @@ def test_no_training_row_is_better_than_the_mode(answered):
 def test_what_a_training_row_reaches_is_attainable(answered):
     explainer, explanation = answered
     x = known_rows(explainer, explanation)
-    posterior = explainer.own_posterior(explanation, gbce.budget.Budget())
+    posterior = explainer._session.own_posterior(explanation, gbce.budget.Budget())
     if len(x) and posterior.evaluate(x).reached[:, 0].any():
         assert explanation.status != "not attained"
 
@@ -98,12 +98,12 @@ def test_draws_that_are_trusted_explain_every_known_point(answered):
     explainer, explanation = answered
     if explanation.diagnostics["sampling"] != Verdict.TRUSTWORTHY:
         return  # then it says so
-    posterior = explainer.own_posterior(explanation, gbce.budget.Budget())
-    known = Points.evaluate(posterior, posterior.prior.locate(explainer.data))
+    posterior = explainer._session.own_posterior(explanation, gbce.budget.Budget())
+    known = Points.evaluate(posterior, posterior.prior.locate(explainer._session.data))
     seen = explanation.draws.seen
     points = known if seen is None else Points.join([known, seen])
     # a result holds no code: what its draws cover is asked of the sampler, which draws them again
-    _, cover = explainer.sampler.sample_with_coverage(
+    _, cover = explainer._session.sampler.sample_with_coverage(
         posterior, stream(explanation.seed, SAMPLING, explanation.query.key)
     )
     assert cover is not None

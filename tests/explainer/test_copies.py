@@ -61,7 +61,7 @@ TRIPS = {
 
 
 def explain(explainer, **options):
-    target = gbce.Class(True) if explainer.predictors[0].classes else gbce.AtLeast(1.0)
+    target = gbce.Class(True) if explainer._session.predictors[0].classes else gbce.AtLeast(1.0)
     return explainer.explain(ROW, target, seed=3, progress=False, **options)
 
 
@@ -98,9 +98,9 @@ def test_a_copy_follows_its_own_model_when_that_is_fitted_anew(trip):
     explain(explainer)
     again = TRIPS[trip](explainer)
     explain(again)
-    (model,) = again._models
-    assert again.predictors[0].ask.short  # what was learned of the model anew is used
+    (model,) = again._session.models
+    assert again._session.predictors[0].ask.short  # what was learned of the model anew is used
     model[0].fit(3.0 * X + 1.0)
-    rows = again.data[:20]
-    assert np.array_equal(again.predictors[0](rows).values, model.predict(X[:20]))
-    assert not np.array_equal(again.predictors[0](rows).values, explainer.predictors[0](rows).values)
+    rows = again._session.data[:20]
+    assert np.array_equal(again._session.predictors[0](rows).values, model.predict(X[:20]))
+    assert not np.array_equal(again._session.predictors[0](rows).values, explainer._session.predictors[0](rows).values)

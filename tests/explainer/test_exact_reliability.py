@@ -87,7 +87,7 @@ def test_files_with_unsound_figures_are_refused(exact, tmp_path):
 
 def test_several_models_have_the_exact_figure_of_the_first():
     explainer, found = ask(model=[FOREST, OTHER])
-    posterior = explainer.own_posterior(found, Budget())
+    posterior = explainer._session.own_posterior(found, Budget())
     law = noise_distribution(0.1, explainer.space, found.x0, found.answer.decision.x)
     assert found.answer.reliability.exact
     assert found.answer.reliability.share == sum_under_noise(posterior, law, posterior.read_trees()).success.value

@@ -276,13 +276,13 @@ def test_several_models_are_reported_beside_the_first(diabetes):
     line = LinearRegression().fit(X, y)
     explainer = gbce.Explainer([forest, line], X, sampler=SMALL, weights=gbce.weights_from_risk([0.3, 0.4], gamma=2.0))
     explanation = explainer.explain(X.iloc[0], gbce.AtMost(130), rules=[gbce.MAP(), gbce.Mean()], seed=0)
-    np.testing.assert_allclose(explainer.mixture.weights, np.exp([-0.6, -0.8]) / np.exp([-0.6, -0.8]).sum())
+    np.testing.assert_allclose(explainer._session.mixture.weights, np.exp([-0.6, -0.8]) / np.exp([-0.6, -0.8]).sum())
     table = explanation.pointwise
     f = np.column_stack([forest.predict(explanation.counterfactuals), line.predict(explanation.counterfactuals)])
     loss = np.square(np.maximum(f - 130, 0) / explanation.target.scale)
     np.testing.assert_allclose(table[["loss[RandomForestRegressor]", "loss[LinearRegression]"]], loss, rtol=1e-9)
     np.testing.assert_allclose(table["loss"], loss[:, 0])
-    combined = -np.log(np.exp(-loss) @ explainer.mixture.weights)
+    combined = -np.log(np.exp(-loss) @ explainer._session.mixture.weights)
     np.testing.assert_allclose(table["combined_loss"], combined, rtol=1e-9)
     figures = explanation.distribution
     assert figures["success_probability"] == figures["success_probability[RandomForestRegressor]"]
@@ -309,8 +309,8 @@ def test_names_of_models_neither_meet_each_other_nor_those_of_figures():
 
     data = np.random.default_rng(0).normal(size=(50, 2))
     models = [named(name) for name in ("net #2", "net", "net", "net #2")]
-    assert [p.name for p in gbce.Explainer(models, data).predictors] == ["net #2", "net", "net #3", "net #2 #2"]
-    assert [p.name for p in gbce.Explainer(named("all"), data).predictors] == ["all"]
+    assert [p.name for p in gbce.Explainer(models, data)._session.predictors] == ["net #2", "net", "net #3", "net #2 #2"]
+    assert [p.name for p in gbce.Explainer(named("all"), data)._session.predictors] == ["all"]
     models = [named("half"), lambda x: x[:, 0]]  # success_probability[half] is that under at least half of them
     explanation = gbce.Explainer(models, data, sampler=SMALL).explain(data[0], gbce.AtLeast(1), rules=[], seed=0)
     assert explanation.models[0] == "half #2"

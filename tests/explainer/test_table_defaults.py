@@ -28,9 +28,9 @@ def all_points(explanation):
 def test_about_three_columns_move_however_many_there_are(d, moves):
     data = np.random.default_rng(0).normal(size=(200, d))
     explainer = gbce.Explainer(lambda f: f.to_numpy()[:, 0], pd.DataFrame(data, columns=[f"c{j}" for j in range(d)]))
-    assert explainer.prior == gbce.Sparse(moves=3.0)
+    assert explainer._session.prior == gbce.Sparse(moves=3.0)
     n = 40_000
-    x = explainer.prior.at(explainer.space, data[0]).place(np.random.default_rng(1).standard_normal((n, d))).x
+    x = explainer._session.prior.at(explainer.space, data[0]).place(np.random.default_rng(1).standard_normal((n, d))).x
     moved = (x != data[0]).sum(axis=1)
     assert moved.mean() == pytest.approx(moves, abs=4 * np.sqrt(moves / n))
 

@@ -174,8 +174,8 @@ def test_the_default_limit_ends_what_nothing_else_does(monkeypatch):
 def test_a_point_that_reaches_lifts_the_limit():
     data = np.random.default_rng(0).normal(size=(50, 2))
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
-    predictors, target = explainer.prepare(gbce.AtLeast(2), Budget())
-    posterior = explainer._posterior(data[0], predictors, target, Budget().under(1_000))
+    predictors, target = explainer._session.prepare(gbce.AtLeast(2), Budget())
+    posterior = explainer._session.posterior_at(data[0], predictors, target, Budget().under(1_000))
     posterior.evaluate(np.array([[0.0, 0.0]]))
     assert posterior.budget.ceiling == 1_000
     posterior.evaluate(np.array([[3.0, 3.0]]))

@@ -146,13 +146,6 @@ def test_without_rules_there_is_still_the_answer():
     assert explanation.decisions == ()
 
 
-def test_what_is_set_later_holds_without_a_posterior_too():
-    explainer = gbce.Explainer(total, DATA)
-    explainer.explain(ROW, WISH, seed=0, posterior=False)
-    explainer.policy = gbce.Nearest()
-    assert explainer.explain(ROW, WISH, seed=0, posterior=False).answer.policy == "Nearest"
-
-
 def test_the_options_of_ones_own_search_stay():
     explainer = gbce.Explainer(total, DATA, sampler=gbce.SearchOnly(200, 50))
     assert len(explainer.explain(ROW, WISH, seed=0, posterior=False).draws) == 50

@@ -214,7 +214,7 @@ def enumerate_table(explainer, explanation):
     space, x0 = explainer.space, explanation.x0
     low, high = space.limits(x0)
     x = np.array(list(itertools.product(*(np.arange(a, b + 1) for a, b in zip(low, high, strict=True)))))
-    prior = np.exp(-explainer.prior.at(space, x0).cost(x))
+    prior = np.exp(-explainer._session.prior.at(space, x0).cost(x))
     loss = np.square(np.maximum(3.0 - score(space.frame(x)), 0.0) / 0.7)
     return x, prior / prior.sum(), Mixture(1.0, np.ones(1)).potential(loss[:, None])
 

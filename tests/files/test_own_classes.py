@@ -349,7 +349,7 @@ def test_an_own_sampler_may_call_anything_n_candidates():
 def test_an_own_prior_learns_and_is_used_everywhere(tmp_path):
     prior = own.Pulled(0.5)
     explainer = explainer_of(prior=prior)
-    np.testing.assert_array_equal(explainer.prior.centre, np.median(DATA, axis=0))
+    np.testing.assert_array_equal(explainer._session.prior.centre, np.median(DATA, axis=0))
     explanation = explainer.explain(ROW, WISH, rules=[gbce.MAP(), own.Cheapest()], seed=0)
     pulled = explanation.draws.prior_weights @ explanation.draws.pool.x
     centre = ROW + 0.5 * (np.median(DATA, axis=0) - ROW)

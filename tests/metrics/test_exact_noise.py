@@ -27,7 +27,7 @@ def posterior_of(model, data, target, space=None, row=0):
     explainer = gbce.Explainer(model, data, space=space, sampler=gbce.Importance(10), policy=None)
     x = data[row] if isinstance(data, np.ndarray) else data.iloc[row]
     found = explainer.explain(x, target, rules=[], seed=0)
-    return explainer.own_posterior(found, Budget()), explainer.space
+    return explainer._session.own_posterior(found, Budget()), explainer.space
 
 
 def summed(posterior, space, x, noise):

@@ -56,7 +56,7 @@ def noisy_copies(space, book, noise, n=2_000):
     x0 = space.encode(book)[0]
     explainer = gbce.Explainer(model, book, space=space)
     explanation = explainer.explain(book.iloc[0], gbce.AtLeast(3.0), rules=[], seed=0)
-    posterior = explainer.own_posterior(explanation, gbce.budget.Budget())
+    posterior = explainer._session.own_posterior(explanation, gbce.budget.Budget())
     seen.clear()
     shifts = offsets(noise, space, np.random.default_rng(0), n)
     evaluate_under_noise(posterior, space, x0[None, :], shifts)

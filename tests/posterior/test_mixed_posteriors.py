@@ -277,7 +277,7 @@ def test_closeness_to_data_against_quadrature():
         lambda x: x[:, 0], data, space=gbce.Space.real(2), prior=prior, sampler=gbce.SMC(4_000, 2_000), eta=3.0
     )
     explanation = explainer.explain([0.0, -2.0], gbce.Value(1.5, scale=1, tolerance=0.3), rules=[], seed=0)
-    density = explainer.prior.density
+    density = explainer._session.prior.density
 
     def log_prior(x):
         squares = np.square(x[:, None, :] - density.points.axes).sum(axis=2)

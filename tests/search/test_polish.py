@@ -37,7 +37,7 @@ class Question:
 
     @property
     def scene(self):
-        posterior = self.explainer.posterior_of(self.explanation, Budget())
+        posterior = self.explainer._session.posterior_of(self.explanation, Budget())
         return Scene(self.explanation.query, self.explanation.draws, stream(0, DECIDING), posterior)
 
     def decide(self, rule=None, budget=None):

@@ -408,7 +408,7 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
 
 def test_steps_stay_in_the_space(mixed):
     explainer, explanation = mixed
-    steps = StepsFromRow.of(explainer.space, explanation.x0, explainer.data)
+    steps = StepsFromRow.of(explainer.space, explanation.x0, explainer._session.data)
     around = steps.neighbours(explanation.x0)
     changed = explainer.space.changed(around, explanation.x0)
     assert (changed.sum(axis=1) == 1).all()

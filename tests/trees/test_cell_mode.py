@@ -80,7 +80,7 @@ def scene_of(model, data, row, target, prior, *, eta=4.0, **options):
     sampler = gbce.Importance(300, 100)
     explainer = gbce.Explainer(model, data, prior=prior, eta=eta, sampler=sampler, policy=None, **options)
     explanation = explainer.explain(row, target, rules=[], seed=0)
-    posterior = explainer.posterior_of(explanation, Budget())
+    posterior = explainer._session.posterior_of(explanation, Budget())
     posterior.read_trees()  # which asks about some rows, once
     return Scene(explanation.query, explanation.draws, stream(0, DECIDING), posterior)
 

@@ -138,7 +138,7 @@ def test_sums_are_those_of_quadrature(d, prior, law, spike):
     model, target = (forest if d != 2 else booster)(d), gbce.AtLeast(1.0, scale=0.5)
     explainer, found = exactly(model, d, prior, target, eta=1.3)
     columns = [Quadrature(law, thresholds(model, j), spike=spike) for j in range(d)]
-    compare(found, brute([model], columns, found.target, explainer.mixture))
+    compare(found, brute([model], columns, found.target, explainer._session.mixture))
 
 
 def test_a_single_tree_with_bounds_directions_and_features_that_stay():
@@ -157,7 +157,7 @@ def test_a_single_tree_with_bounds_directions_and_features_that_stay():
         Quadrature(law, np.zeros(0), -1e-12, 1e-12),
         Quadrature(law, thresholds(model, 2), 0.0, np.inf),
     ]
-    wanted = brute([model], columns, found.target, explainer.mixture)
+    wanted = brute([model], columns, found.target, explainer._session.mixture)
     wanted["importance"][1] = 0.0
     compare(found, wanted)
     assert found.draws.x[:, 0].min() >= -0.5
@@ -170,7 +170,7 @@ def test_several_models_are_summed_over_their_common_cells(combine):
     models, target = [forest(2), booster(2)], gbce.AtLeast(1.0, scale=0.5)
     explainer, found = exactly(models, 2, gbce.Gaussian(), target, combine=combine, weights=[0.3, 0.7], eta=2.0)
     columns = [Quadrature(stats.norm(), np.concatenate([thresholds(m, j) for m in models])) for j in range(2)]
-    wanted = brute(models, columns, found.target, explainer.mixture)
+    wanted = brute(models, columns, found.target, explainer._session.mixture)
     compare(found, wanted)
     assert found.distribution["success_probability[all]"] == pytest.approx(wanted["all"], abs=ROUNDING)
 

@@ -82,8 +82,8 @@ def test_an_explainer_reads_its_models_and_not_their_substitutes():
     first = RandomForestClassifier(10, random_state=0).fit(DATA, label)
     explainer = gbce.Explainer([first, LinearRegression().fit(DATA, label)], DATA, space=SPACE)
     budget = Budget()
-    predictors, target = explainer.prepare(gbce.AtLeast(0.5, scale=1), budget)
-    posterior = explainer._posterior(DATA[0], predictors, target, budget)
+    predictors, target = explainer._session.prepare(gbce.AtLeast(0.5, scale=1), budget)
+    posterior = explainer._session.posterior_at(DATA[0], predictors, target, budget)
     trees = posterior.read_trees()
     assert trees is not None
     assert posterior.read_trees(1) is None
@@ -98,8 +98,8 @@ def test_a_forest_whose_predict_was_replaced_is_asked_like_any_other_model():
 
     model = Odd(10, random_state=0).fit(DATA, DATA.sum(axis=1))
     explainer = gbce.Explainer(model, DATA, space=SPACE, sampler=gbce.SMC(400, 100))
-    predictors, target = explainer.prepare(gbce.AtLeast(2.0, scale=1), Budget())
-    assert explainer._posterior(DATA[0], predictors, target, Budget()).read_trees() is None
+    predictors, target = explainer._session.prepare(gbce.AtLeast(2.0, scale=1), Budget())
+    assert explainer._session.posterior_at(DATA[0], predictors, target, Budget()).read_trees() is None
 
 
 def test_a_model_that_was_fitted_anew_is_read_anew():

@@ -1,4 +1,4 @@
-"""Explain many rows within a budget, in groups that share model calls.
+"""Explain many rows within a budget, in groups that share their time and, if calls are paid for, model calls.
 
 Groups run in parallel; finished rows can be kept in a store, from which a later run continues.
 """
@@ -25,7 +25,7 @@ from gbce.base import Array, Rule, Target
 from gbce.batch._store import Store, describe_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
 from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, require_rows, require_seconds
-from gbce.explainer import Explainer, Progress, is_shown
+from gbce.explainer import Progress, Session, is_shown
 from gbce.predictors import Lockstep, Predictor
 
 __all__ = ["Allowance", "OnError", "explain_many"]
@@ -33,7 +33,7 @@ __all__ = ["Allowance", "OnError", "explain_many"]
 OnError = Literal["record", "raise"]
 
 _MODELS_SHARE = 0.9  # of the total time, chosen by hand: the rest is for computing figures after the model calls
-_ROWS_PER_GROUP = 16  # rows that share model calls, and are lost if the process is killed; chosen by hand
+_ROWS_PER_GROUP = 16  # rows that share their time and paid model calls, and are lost if the process is killed; by hand
 _MAX_GROUP_CELLS = 40_000_000  # numbers in the candidates of a group: 320 MB
 _POLL_INTERVAL = 0.5  # seconds, by hand: how long a worker may outlive its parent process
 _USUAL_CANDIDATES = 20_000  # of a sampler that does not declare their number
@@ -97,7 +97,7 @@ class Allowance:
 
 
 def explain_many(
-    explainer: Explainer,
+    session: Session,
     rows: Any,
     target: Target | Any,
     *,
@@ -120,20 +120,20 @@ def explain_many(
         raise ValueError("keep_pool applies to the files of a store: pass store=, or leave keep_pool out")
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
-    listed, target = explainer.listed_rules(rules), explainer.listed_target(target)
+    listed, target = session.listed_rules(rules), session.listed_target(target)
     allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
-    x = explainer.space.encode(rows)
+    x = session.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
-        explainer.space.require_inside(row, f"row {label!r}")
+        session.space.require_inside(row, f"row {label!r}")
     # with or without a store, so that results do not depend on it
-    max_model_rows = allowance.rows_for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
+    max_model_rows = allowance.rows_for_each(len(x), session.rows_to_prepare(target) + rows_to_describe(session))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
-        asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
-        refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
+        asked = [predictor.with_fresh_meter() for predictor in session.predictors]
+        refits = [] if session.refits is None else [one.with_fresh_meter() for one in session.refits.predictors]
         with allowance.setting_up(len(x)) as budget:
-            run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, budget)
+            run = describe_run(session, asked, refits, x, target, listed, max_model_rows, budget)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, None if seed is None else seed_numbers(seed, len(x)), len(x), keep_pool)
         calls, rows_asked = _count_asked([*asked, *refits])
@@ -149,20 +149,20 @@ def explain_many(
                 n_without += found.draws.record is not None
                 bar.update()
         # groups depend neither on finished rows nor on n_jobs, so that results are reproducible
-        size = _choose_group_size(explainer, x.shape[1])
+        size = _choose_group_size(session, x.shape[1])
         groups = [list(range(start, min(start + size, len(x)))) for start in range(0, len(x), size)]
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: the data are not evaluated again by every process
             with allowance.setting_up(len(x) - len(records)) as budget:
-                ready, target = explainer.prepare(target, budget)
-                explainer.ask_about_data(ready, budget)
-                explainer.read_models(ready, budget)
+                ready, target = session.prepare(target, budget)
+                session.ask_about_data(ready, budget)
+                session.read_models(ready, budget)
             n_calls, n_rows = _count_asked(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))
         for done, n_calls, n_rows in _explain_groups(
-            explainer, [[members[i] for i in g] for g in todo if g], target, listed, kept, n_jobs, max_model_rows,
+            session, [[members[i] for i in g] for g in todo if g], target, listed, kept, n_jobs, max_model_rows,
             allowance, on_error,
         ):  # fmt: skip
             records |= done
@@ -173,10 +173,10 @@ def explain_many(
         warnings.warn(
             f"{n_without} of {len(x)} rows were already in the store {store} without their evaluated points; to "
             "explain them again with keep_pool=True, use another folder or delete their files",
-            stacklevel=3,
+            stacklevel=4,
         )
     if len(table.errors):
-        warnings.warn(f"{table.error_sentence()}; table.errors has them all", stacklevel=3)
+        warnings.warn(f"{table.error_sentence()}; table.errors has them all", stacklevel=4)
     return table
 
 
@@ -190,7 +190,7 @@ def _count_asked(predictors: Sequence[Predictor]) -> tuple[int, int]:
 
 
 def _explain_groups(
-    explainer: Explainer,
+    session: Session,
     groups: Sequence[Sequence[Member]],
     target: Target,
     rules: tuple[Rule, ...],
@@ -211,19 +211,19 @@ def _explain_groups(
             left -= len(group)
 
     if workers == 1:
-        yield from (_explain_group(explainer, *group) for group in arguments())
+        yield from (_explain_group(session, *group) for group in arguments())
         return
     # a group's time is what is left when it is dispatched: not ahead of time, and one by one
     options: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
     options |= {"initializer": _watch_parent, "initargs": (os.getpid(),)}
     pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **options)
-    packed = _PackedExplainer.of(explainer)
+    packed = _PackedSession.of(session)
     yield from pool(joblib.delayed(_explain_packed)(packed, *group) for group in arguments())
 
 
 @dataclass(frozen=True)
-class _PackedExplainer:
-    """A pickled explainer with the id of its run; each worker unpacks it once and keeps what it learns of the models.
+class _PackedSession:
+    """A pickled session with the id of its run; each worker unpacks it once and keeps what it learns of the models.
 
     It is an array of bytes because joblib sends large arrays once, and not with every group.
     """
@@ -232,11 +232,11 @@ class _PackedExplainer:
     packed: Array
 
     @classmethod
-    def of(cls, explainer: Explainer) -> "_PackedExplainer":
-        packed = pickle.dumps(joblib.wrap_non_picklable_objects(explainer, keep_wrapper=False))
+    def of(cls, session: Session) -> "_PackedSession":
+        packed = pickle.dumps(joblib.wrap_non_picklable_objects(session, keep_wrapper=False))
         return cls(uuid.uuid4().hex, np.frombuffer(packed, dtype=np.uint8))
 
-    def unpack(self) -> Explainer:
+    def unpack(self) -> Session:
         found = _unpacked.get(self.run)
         if found is None:
             found = pickle.loads(self.packed.tobytes())
@@ -245,7 +245,7 @@ class _PackedExplainer:
         return found
 
 
-_unpacked: dict[str, Explainer] = {}  # in a worker process: the explainer of its run
+_unpacked: dict[str, Session] = {}  # in a worker process: the session of its run
 
 
 def _watch_parent(parent: int) -> None:
@@ -260,12 +260,12 @@ def _exit_after(parent: int) -> None:
     os._exit(1)
 
 
-def _explain_packed(packed: _PackedExplainer, *group: Any) -> Done:
+def _explain_packed(packed: _PackedSession, *group: Any) -> Done:
     return _explain_group(packed.unpack(), *group)
 
 
 def _explain_group(
-    explainer: Explainer,
+    session: Session,
     group: Sequence[Member],
     target: Target,
     rules: tuple[Rule, ...],
@@ -273,36 +273,67 @@ def _explain_group(
     limits: tuple[int | None, float | None],
     on_error: OnError,
 ) -> Done:
-    """Explain the rows of a group together, with merged model calls."""
+    """Explain the rows of a group one after the other, or in lockstep if calls of a model are paid for."""
     max_rows, seconds = limits
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
     try:
-        predictors, target = explainer.prepare(target, timed)
-        refits = explainer.prepare_refits(target, timed)
+        predictors, target = session.prepare(target, timed)
+        refits = session.prepare_refits(target, timed)
     except BudgetSpentError as error:  # time was up before these rows were started
         if on_error == "raise":
             raise
-        return {place: failure_of(error, explainer.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
-    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)), timed)
+        return {place: failure_of(error, session.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
+    models = (*predictors, *refits)
 
-    def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
-        def explain(number: int) -> tuple[int, Record]:
-            shared, again = (tuple(step.share(one, number) for one in models) for models in (predictors, refits))
-            try:
-                explanation = explainer.explain_encoded(
-                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline), again
-                )
-            except Exception as error:
-                if on_error == "raise":
-                    raise _name_row_in(error, label) from error
-                return position, failure_of(error, explainer.space, row, seed, *_count_asked((*shared, *again)))
-            if store is not None:
-                store.save(position, explanation)
-            return position, record_of(explanation)
+    def explain(member: Member, asked: Sequence[Predictor], budget: Budget) -> tuple[int, Record]:
+        position, label, row, seed = member
+        own, again = tuple(asked[: len(predictors)]), tuple(asked[len(predictors) :])
+        try:
+            explanation = session.explain_encoded(row, own, target, rules, seed, budget, again)
+        except Exception as error:
+            if on_error == "raise":
+                raise _name_row_in(error, label) from error.__cause__ or error
+            return position, failure_of(error, session.space, row, seed, *_count_asked(asked))
+        if store is not None:
+            store.save(position, explanation)
+        return position, record_of(explanation)
 
-        return explain
+    if any(predictor.cost_per_call for predictor in models):
+        return _explain_in_step(explain, group, models, max_rows, timed)
+    done, calls, rows = {}, 0, 0
+    for number, member in enumerate(group):
+        asked = [predictor.with_fresh_meter() for predictor in models]
+        position, record = explain(member, asked, _share_time(timed, len(group) - number, max_rows))
+        n_calls, n_rows = _count_asked(asked)
+        done[position], calls, rows = record, calls + n_calls, rows + n_rows
+    return done, calls, rows
 
-    done = step.run([task(*member) for member in group])
+
+def _share_time(timed: Budget, left: int, max_rows: int | None) -> Budget:
+    """Return the budget of the next of ``left`` rows: the seconds of all of them, in equal shares."""
+    if timed.deadline is None:
+        return Budget(max_rows)
+    return Budget(max_rows, timed.share(1.0 / left).deadline, whole=timed, paces=timed.paces)
+
+
+def _explain_in_step(
+    explain: Callable[[Member, Sequence[Predictor], Budget], tuple[int, Record]],
+    group: Sequence[Member],
+    models: Sequence[Predictor],
+    max_rows: int | None,
+    timed: Budget,
+) -> Done:
+    """Explain the rows of a group together, with merged model calls."""
+    step = Lockstep(min(predictor.batch_rows for predictor in models), timed)
+
+    def task(member: Member) -> Callable[[int], tuple[int, Record]]:
+        def run(number: int) -> tuple[int, Record]:
+            shared = [step.share(predictor, number) for predictor in models]
+            return explain(member, shared, Budget(max_rows, timed.deadline))
+
+        return run
+
+    done = step.run([task(member) for member in group])
     return dict(done), step.n_calls, step.n_rows
 
 
@@ -314,8 +345,8 @@ def _name_row_in(error: Exception, label: Any) -> Exception:
         return RuntimeError(f"row {show(label)}: {type(error).__name__}: {error}")
 
 
-def _choose_group_size(explainer: Explainer, d: int) -> int:
+def _choose_group_size(session: Session, d: int) -> int:
     """Return the number of rows per group such that the candidates fit in memory."""
-    declared: Any = getattr(explainer.sampler, "n_candidates", None)  # may be anything in a user's own sampler
+    declared: Any = getattr(session.sampler, "n_candidates", None)  # may be anything in a user's own sampler
     candidates = int(declared) if is_count(declared) else _USUAL_CANDIDATES
     return max(1, min(_ROWS_PER_GROUP, _MAX_GROUP_CELLS // (candidates * d)))

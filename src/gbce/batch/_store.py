@@ -20,7 +20,7 @@ import pandas as pd
 from gbce._numerics import JUDGING, seed_numbers, stream
 from gbce.base import Array, Rule, Target
 from gbce.budget import Budget
-from gbce.explainer import Explainer
+from gbce.explainer import Session
 from gbce.explanation import Explanation
 from gbce.files import clear_leftovers, is_partial, load_part, save, whole_file
 from gbce.predictors import Panel, Predictor, pick_rows, same_answers
@@ -252,14 +252,14 @@ def _read_note(note: Path) -> dict[str, Any]:
     raise ValueError(f"{note} is damaged; use another folder, or delete this one")
 
 
-def rows_to_describe(explainer: Explainer) -> int:
+def rows_to_describe(session: Session) -> int:
     """Return the number of model rows that :func:`describe_run` takes."""
-    asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
-    return len(pick_rows(len(explainer.data))) * sum(asked)
+    asked = [predictor.questions(use_predict=True) for predictor in session.predictors if not predictor.identity]
+    return len(pick_rows(len(session.data))) * sum(asked)
 
 
 def describe_run(
-    explainer: Explainer,
+    session: Session,
     predictors: Sequence[Predictor],
     refits: Sequence[Predictor],
     x: Array,
@@ -273,25 +273,25 @@ def describe_run(
     Models and functions are identified by what they return for a few dozen rows of the data, so that a refitted model
     is another one; a model with an identity of its own, such as a remote one, is not called.
     """
-    rows = explainer.data[pick_rows(len(explainer.data))]
+    rows = session.data[pick_rows(len(session.data))]
     models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
-    probe = Probe(explainer.space, rows, outputs[0])
+    probe = Probe(session.space, rows, outputs[0])
     return {
         "format": _FORMAT,
         "rows": hashlib.sha256(x.tobytes()).hexdigest(),
-        "data": hashlib.sha256(explainer.data.tobytes()).hexdigest(),
+        "data": hashlib.sha256(session.data.tobytes()).hexdigest(),
         "target": content(target, probe),
         "rules": content(rules, probe),
-        "space": content(explainer.space, probe),
-        "prior": content(explainer.prior, probe),
-        "sampler": _describe_sampler(content(explainer.sampler, probe), explainer.sums_if_few),
-        "evaluation": content(explainer.evaluation, probe),
+        "space": content(session.space, probe),
+        "prior": content(session.prior, probe),
+        "sampler": _describe_sampler(content(session.sampler, probe), session.sums_if_few),
+        "evaluation": content(session.evaluation, probe),
         "models": list(models),
-        "mixture": content(explainer.mixture, probe),
-        "eta": content(explainer.eta_rule, probe),
-        "policy": content(explainer.policy, probe),
+        "mixture": content(session.mixture, probe),
+        "eta": content(session.eta_rule, probe),
+        "policy": content(session.policy, probe),
         "refits": [_describe_model(predictor, rows, budget)[0] for predictor in refits],
-        "joint": explainer.jointly,
+        "joint": session.jointly,
         "max_model_rows": max_model_rows,
     }
 

@@ -1,4 +1,4 @@
-"""Choose and assess the answer: apply the policy, confirm its point, estimate its reliability, prove what can be.
+"""Decide and answer: apply rules and policy, confirm the answer, estimate its reliability, prove what can be.
 
 Reliability is estimated under fresh noise and with refitted models held out from the choice, or summed exactly over the
 cells of a tree ensemble. ``Prover`` tries to prove a target unattainable before a search reports that it found nothing.
@@ -6,7 +6,7 @@ cells of a tree ensemble. ``Prover`` tries to prove a target unattainable before
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,25 @@ from gbce.decisions import (
     Nearest,
     Reliable,
     apply_rule,
+    apply_rules,
     confirm_point,
     confirms,
+    evaluate_choices,
     refit_shares,
     split_refits,
 )
 from gbce.draws import Draws, Points, Scene
+from gbce.explainer._notes import add_reaching
 from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, cheapest_known
-from gbce.metrics import NoiseDistribution, costs, evaluate_under_noise, noise_distribution, offsets, sum_under_noise
+from gbce.metrics import (
+    Neighbours,
+    NoiseDistribution,
+    costs,
+    evaluate_under_noise,
+    noise_distribution,
+    offsets,
+    sum_under_noise,
+)
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.trees import (
     CellReader,
@@ -40,10 +51,10 @@ from gbce.trees import (
     prove_unattainable,
 )
 
-__all__ = ["REPLACED", "Prover", "apply_policy", "choose_answer", "find_safe_box", "judge_answer", "state_proof"]
+__all__ = ["Decided", "Prover", "add_answer", "decide", "find_safe_box", "state_proof"]
 
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
-REPLACED = "the best point that the model confirms of the row alone, where it rejects"
+_REPLACED = "the best point that the model confirms of the row alone, where it rejects"
 _POLICY_SHARE = 0.5  # of the budget left by the rules, chosen by hand; the rest is for the figures
 _COPIES = 1_000  # noisy copies of the answer: a share near 0.9 then has a standard error of 0.01
 _FEWEST_COPIES = 100  # with fewer no reliability is reported: its standard error would exceed 0.05
@@ -54,10 +65,72 @@ _CHECKED = 256  # evaluated points that the structure read from a model must rep
 _BOXES_IN_TIME: dict[str, Any] = {"most_boxes": 100}
 _CELLS_IN_TIME: dict[str, Any] = {"most_cells": 200_000}
 
+# --- rules, policy and answer ----------------------------------------------------------------------------------------
+
+
+class Decided(NamedTuple):
+    """Choices of the rules with their notes, the policy's choice if any, and the decisions.
+
+    The policy's decision is the last one until it is taken out as the answer. ``depends`` and ``apart``: whether
+    verdicts, and outputs by more than rounding, depend on the batch.
+    """
+
+    choices: list[tuple[Rule, Choice]]
+    notes: list[str]
+    by_policy: list[tuple[Rule, Choice]]
+    decisions: tuple[Decision, ...]
+    depends: bool
+    apart: bool
+    answer: Answer | None = None
+
+
+def decide(
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior,
+    refits: GibbsPosterior | None,
+    policy: Rule | None,
+    neighbours: Neighbours,
+) -> tuple[Decided, Draws]:
+    """Apply rules and policy, evaluate their choices, and return them with the draws, extended by what was evaluated.
+
+    If no point had reached the target and a rule finds one that does, all rules are applied again from there, unless
+    the budget ends first.
+    """
+
+    def choose(known: Draws) -> Decided:
+        choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
+        by_policy = (
+            [] if policy is None else [(policy, _apply_policy(policy, query, known, posterior, refits, choices))]
+        )
+        judged = evaluate_choices(query, posterior, [*choices, *by_policy], neighbours)
+        return Decided(choices, [*notes, *judged.notes], by_policy, judged.decisions, judged.depends, judged.apart)
+
+    first = choose(draws)
+    more = add_reaching(posterior, draws, first.decisions)
+    if more is draws:
+        return first, draws
+    second = choose(more)
+    return second if len(second.decisions) >= len(first.decisions) else first, more
+
+
+def add_answer(
+    query: Query, posterior: GibbsPosterior, refits: GibbsPosterior | None, draws: Draws, decided: Decided
+) -> Decided:
+    """Take the policy's decision out of the decisions, and make it, or the best point that is confirmed, the answer."""
+    if not decided.by_policy or not decided.decisions:
+        return decided
+    ((rule, choice),), (*others, last) = decided.by_policy, decided.decisions
+    best = _choose_answer(query, posterior, draws.known, last, others, decided.depends)
+    why = choice.note if best is last or not decided.depends else f"{_REPLACED} what {rule.label} chose"
+    answer = _judge_answer(query, posterior, refits, draws, rule, why, best)
+    return decided._replace(decisions=tuple(others), answer=answer)
+
+
 # --- choice of the answer --------------------------------------------------------------------------------------------
 
 
-def apply_policy(
+def _apply_policy(
     policy: Rule,
     query: Query,
     draws: Draws,
@@ -85,7 +158,7 @@ def _keep_first(choice: Choice) -> Choice:
     return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
-def choose_answer(
+def _choose_answer(
     query: Query,
     posterior: GibbsPosterior,
     known: Points,
@@ -149,7 +222,7 @@ def _make_decision(known: Points, at: int) -> Decision:
 # --- reliability of the answer ---------------------------------------------------------------------------------------
 
 
-def judge_answer(
+def _judge_answer(
     query: Query,
     posterior: GibbsPosterior,
     refits: GibbsPosterior | None,

@@ -1,74 +1,36 @@
-"""The Explainer: explain rows of a table under fitted models. It assembles the steps; the mathematics is elsewhere."""
+"""The Explainer: explain rows of a table under fitted models. It has the documented methods, a session the steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
-from functools import cached_property
-from hashlib import sha256
-from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import SAMPLING, seed_number, stream
-from gbce._validation import is_count, show
-from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
-from gbce.budget import Budget, budget_of
-from gbce.decisions import (
-    MAP,
-    ChanceConstrained,
-    CVaR,
-    Nearest,
-    Reliable,
-    apply_rule,
-    evaluate_points,
-    require_rule,
-    require_rules,
-)
-from gbce.draws import Covering, Draws, Points
-from gbce.ensembles import ModelPosterior, as_models
-from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import REPLACED, Prover, choose_answer, find_safe_box, judge_answer, state_proof
-from gbce.explainer._notes import (
-    AssumedPrior,
-    assume_prior,
-    flag_missed_mass,
-    has_meaning,
-    judge_status,
-    limit_sampling,
-    note_budget,
-    note_calibration,
-    note_hanging,
-    note_mode,
-    note_shortfall,
-    note_unreached,
-    order_by_model,
-    seek_reach,
-)
-from gbce.explainer._session import ADVICE, Progress, decide, describe_settings, explain_given, require_own, watched
-from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
-from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
-from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
-from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.priors import WithEffort
-from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
-from gbce.space import Space, has_labels, restate
-from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
-from gbce.targets import as_target
-from gbce.trees import CellReader, ExactTrees, draw_if_many, sum_if_few
+from gbce._numerics import seed_number
+from gbce._validation import show
+from gbce.base import Array, Prior, Rule, Sampler, Target
+from gbce.budget import budget_of
+from gbce.decisions import Reliable, apply_rule, evaluate_points, require_rule
+from gbce.eta import EtaRule
+from gbce.explainer._answering import find_safe_box
+from gbce.explainer._follow_up import explain_given
+from gbce.explainer._records import Progress, watched
+from gbce.explainer._session import open_session
+from gbce.explanation import Event, Explanation, SafeBox, choice_table
+from gbce.metrics import Evaluation
+from gbce.posterior import Combine
+from gbce.predictors import short_traceback
+from gbce.space import Space, has_labels
+from gbce.stress import explainer_survival, frontier, sensitivity
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
 __all__ = ["Explainer"]
 
-_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
-_RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
 _DEFAULT_POLICY = Reliable()
-_DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
-_SAMPLING_SHARE = 0.5  # of the budget if there are rules, chosen by hand; the rest is for them and their figures
 
 
 class Explainer:
@@ -130,6 +92,8 @@ class Explainer:
     [True]
     """
 
+    __slots__ = ("__weakref__", "_session")  # options cannot be changed later: setting one raises an error
+
     def __init__(
         self,
         model: Any,
@@ -152,47 +116,17 @@ class Explainer:
                 f"data must be a table, not {type(data).__name__}, which predicts: gbce.Explainer(model, data) takes "
                 "the model first, then the data"
             )
-        if isinstance(model, ModelPosterior) and weights is None:
-            weights = model.weights
-        models = as_models(model, "model")
-        if space is not None:
-            _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
-        self.space = order_by_model(Space.infer(data) if space is None else space.adopt(data), models, prior)
-        self.data = self.space.encode(data, what="data")
-        self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
-        self.prior: Prior = self._assumed.prior
-        if hasattr(self.prior, "learned"):  # from the data: correlations, densities, ranges
-            self.prior = self.prior.learned(self.space, self.data)
-        self.sampler: Sampler = SMC() if sampler is None else sampler
-        self.sums_if_few = sampler is None  # whether cells are summed instead, where they are few
-        self.evaluation = Evaluation() if evaluation is None else evaluation
-        # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
-        chosen = has_meaning(self.space, data) and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
-        self._eta_assumed = eta is None and chosen
-        number, self.eta_rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
-        self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
-        _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
-        _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
-        _require_attribute(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
-        if batch_rows is not None and not is_count(batch_rows):
-            raise ValueError(f"batch_rows must be an integer of at least 1, not {batch_rows!r}")
-        require_noise(self.evaluation.noise, self.space)
-        self._models = models
-        self._readers = tuple(CellReader(one, self.space, self.data) for one in models)
-        self._prover = Prover(self._readers[0])
-        predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
-        self.predictors = _make_names_distinct(predictors)
-        self._neighbours = Neighbours.of(self.data, self.space)
-        self._reference = Reference.of(self.data, self.space)
-        self.other_models = KnownModels(self.space, self.data)
-        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
-        self.policy = None if policy is None else require_rules(policy, self.space)[0]
-        self._model_error: dict[str, Any] = {}  # shared with the copy that explains without a posterior
-        can = combine == "any" and self.eta_rule is None and len(models) > 1 and not isinstance(sampler, ExactTrees)
-        if joint and not can:
-            raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
-        self.jointly = can and (len(models) >= MANY_MODELS if joint is None else bool(joint))
+        self._session = open_session(
+            model, data, space=space, prior=prior, eta=eta, sampler=sampler, weights=weights, combine=combine,
+            evaluation=evaluation, batch_rows=batch_rows, refits=refits, policy=policy, joint=joint,
+        )  # fmt: skip
 
+    @property
+    def space(self) -> Space:
+        """The table: what may change, how far and in which unit, as given or inferred."""
+        return self._session.space
+
+    @short_traceback
     def explain(
         self,
         row: Any,
@@ -246,21 +180,13 @@ class Explainer:
             If the budget does not allow the first predictions, or a model hangs before there are any.
         """
         _require_order(row, target, "explain(row, target)")
-        if not self._wants(posterior):
-            return self._without_posterior().explain(
-                row, target, rules=rules, seed=seed, max_model_rows=max_model_rows, time_budget=time_budget,
-                progress=progress,
-            )  # fmt: skip
+        session = self._session.drawing(posterior)
         budget = budget_of(max_model_rows, time_budget)
-        listed = self.listed_rules(rules)
-        x0 = self.space.encode_row(row)
+        listed, x0 = session.listed_rules(rules), self.space.encode_row(row)
         with watched(budget, progress):
-            predictors, target = self.prepare(target, budget)
-            self.prior.at(self.space, x0)  # a prior that does not fit raises before any model is called
-            self.ask_about_data(predictors, budget)
-            refits = self.prepare_refits(target, budget)
-            return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
+            return session.explain(x0, target, listed, seed_number(seed), budget)
 
+    @short_traceback
     def explain_many(
         self,
         rows: Any,
@@ -337,7 +263,7 @@ class Explainer:
 
         _require_order(rows, target, "explain_many(rows, target)")
         return explain_many(
-            self if self._wants(posterior) else self._without_posterior(),
+            self._session.drawing(posterior),
             rows,
             target,
             rules=rules,
@@ -353,10 +279,11 @@ class Explainer:
             keep_pool=keep_pool,
         )
 
-    survival = explainer_survival
-    frontier = frontier
-    sensitivity = sensitivity
+    survival = short_traceback(explainer_survival)
+    frontier = short_traceback(frontier)
+    sensitivity = short_traceback(sensitivity)
 
+    @short_traceback
     def decide(
         self,
         explanation: Explanation,
@@ -388,12 +315,13 @@ class Explainer:
             If the budget is too small for the rule and it cannot choose among known points.
         """
         rule = require_rule(rule)
-        posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
+        posterior = self._session.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
         table = choice_table(self.space, choice, rule)
         table.attrs["note"] = choice.note
         return table
 
+    @short_traceback
     def assess(
         self,
         explanation: Explanation,
@@ -423,13 +351,14 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow the rows themselves.
         """
-        posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
+        posterior = self._session.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         x = self.space.encode(rows)
         named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
         labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
-        decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
+        decisions = evaluate_points(explanation.query, posterior, labels, x, self._session.neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    @short_traceback
     def safe_box(
         self, explanation: Explanation, label: str = "answer", *, features: Sequence[str] | None = None
     ) -> SafeBox | None:
@@ -461,7 +390,7 @@ class Explainer:
         >>> explainer.safe_box(explanation).features
         ('x1',)
         """
-        posterior = self.own_posterior(explanation, budget_of(None, None))
+        posterior = self._session.own_posterior(explanation, budget_of(None, None))
         found = [one for one in explanation.decisions if one.label == label]
         if label == "answer" and explanation.answer is not None:
             found = [explanation.answer.decision]
@@ -478,6 +407,7 @@ class Explainer:
         which = None if features is None else np.array([self.space.position[name] for name in features], dtype=int)
         return find_safe_box(explanation.query, posterior, found[0].x, which) if found[0].reached[0] else None
 
+    @short_traceback
     def given(
         self,
         explanation: Explanation,
@@ -531,7 +461,7 @@ class Explainer:
         [0.0]
         """
         event = Event(keep, at_least, at_most, between, exactly, effort)
-        return explain_given(self, explanation, event, eta, seed, budget_of(max_model_rows, time_budget))
+        return explain_given(self._session, explanation, event, eta, seed, budget_of(max_model_rows, time_budget))
 
     def widget(self, explanation: Explanation) -> Any:
         """Return a live page for a notebook: set values, call the model, hold columns and sample again.
@@ -557,266 +487,6 @@ class Explainer:
 
         return make_widget(self, explanation)
 
-    # --- steps for one row, shared with batches and stress tests --------------------------------------------
-
-    def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
-        """Return rules as a validated tuple, the defaults for ``None``."""
-        usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
-        return require_rules(usual if rules is None else rules, self.space)
-
-    def listed_target(self, target: Any) -> Target:
-        """Return a validated target; a class label becomes a ``Class`` target."""
-        first = self.predictors[0]
-        return as_target(target, first.classes, first.name)
-
-    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
-        """Return predictors with fresh call counters, and the target with its open numbers resolved on the data."""
-        target = self.listed_target(target)
-        predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
-        if target.reads_classes:
-            predictors = self._reference.as_classifiers(predictors, budget)
-        spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
-        return predictors, target.resolve(spread)
-
-    def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
-        """Return the predictors of refitted models, if any, with fresh call counters."""
-        return () if self.refits is None else self.refits.prepare(target, budget)
-
-    def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Evaluate some rows of the data, once per explainer, as starting points of searches."""
-        if self._searches:
-            self._reference.ask_known(predictors, budget)
-
-    def read_models(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Read tree ensembles in advance if they will be needed, before other processes start."""
-        if not budget.limited and (self.policy is not None or self.sums_if_few):
-            for reader, predictor in zip(self._readers, predictors, strict=True):
-                reader.read(predictor)
-
-    def rows_to_prepare(self, target: Target) -> int:
-        """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take the first time."""
-        rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
-        if self._searches:
-            rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
-        return rows + (len(self._reference.rows) if target.needs_spread else 0)
-
-    def explain_encoded(
-        self,
-        x0: Array,
-        predictors: tuple[Predictor, ...],
-        target: Target,
-        rules: tuple[Rule, ...],
-        seed: int,
-        budget: Budget,
-        refits: tuple[Predictor, ...] = (),
-    ) -> Explanation:
-        """Explain an encoded row ``(d,)``; predictors, refits and target come from :meth:`prepare`."""
-        posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
-        for rule in rules:
-            rule.check_target(query.target)
-        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
-        rng, share = stream(seed, SAMPLING, query.key), _SAMPLING_SHARE if decides else 1.0
-        cover = None
-        spending = limit_sampling(budget.share(share), self.sampler, len(predictors), self.jointly)
-        allowed = replace(posterior, budget=spending)
-        budget.begin("sampling")
-        by_cells = self.sums_if_few and not self.jointly
-        on_cells = sum_if_few(allowed, rng) if by_cells else None
-        on_cells = draw_if_many(allowed, rng) if by_cells and on_cells is None else on_cells
-        if on_cells is not None:
-            draws = on_cells
-        else:
-            draws, cover = self._draw(allowed, rng)
-        if not isinstance(draws, Draws):
-            raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
-        draws = replace(draws, space=self.space)
-        # the eta that the sampler reached, or found
-        posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
-        query = replace(query, mixture=posterior.mixture)
-        proof = self._prover.prove(query, posterior, draws.known)
-        if not query.row.reached[0, 0] and proof is None:
-            budget.begin("searching")
-            draws = seek_reach(query, posterior, draws, self.data)
-        budget.begin("deciding")
-        policy = self.policy if decides else None
-        again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
-        decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
-        choices, rule_notes, by_policy, decisions, depends, apart = decided
-        answer = None
-        for rule, choice in by_policy if decisions else []:  # evaluated with the others, reported separately
-            *others, last = decisions
-            decisions = tuple(others)
-            best = choose_answer(query, posterior, draws.known, last, decisions, depends)
-            why = choice.note if best is last or not depends else f"{REPLACED} what {rule.label} chose"
-            answer = judge_answer(query, posterior, again, draws, rule, why, best)
-        draws = flag_missed_mass(query, posterior, draws, cover, decisions, apart)
-        judged = decisions
-        if answer is not None and not any(decision.reached[0] for decision in decisions):
-            judged = (*decisions, replace(answer.decision, label="the answer"))
-        status, note = judge_status(query, draws.known, judged, proof, depends)
-        calibration = self._calibration(draws)
-        notes = [
-            note,
-            note_unreached(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
-            or note_budget(draws, None if self.eta_rule is not None else self.mixture.eta),
-            note_hanging(posterior),
-            "" if decisions or not choices else "The budget left no model rows to evaluate decisions.",
-            note_calibration(calibration, posterior.mixture.eta),
-            *rule_notes,
-            *self.space.notes,
-            self._assumed.note(self.space),
-            note_shortfall(query, status, decisions),
-            note_mode(query, decisions),
-            *(reader.note for reader in self._readers),
-        ]
-        return Explanation(
-            query=query,
-            draws=draws,
-            decisions=decisions,
-            status=status,
-            status_note=note,
-            notes=tuple(sentence for sentence in notes if sentence),
-            n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
-            n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
-            calibration=calibration,
-            answer=answer if answer is None else replace(answer, proof=state_proof(answer, decisions, proof)),
-            proof=proof if status == Status.NOT_ATTAINED else None,
-        )
-
-    def _draw(self, posterior: GibbsPosterior, rng: np.random.Generator) -> tuple[Draws, Covering | None]:
-        """Sample, and return also what judges the coverage of the draws if the sampler has it."""
-        if self.jointly:
-            return sample_jointly(self.sampler, posterior, rng), None
-        covered = getattr(self.sampler, "sample_with_coverage", None)
-        return (self.sampler.sample(posterior, rng), None) if covered is None else covered(posterior, rng)
-
-    def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the posterior that an explanation was drawn from; raise if it was made with other models."""
-        posterior = self.posterior_of(require_explanation(explanation), budget)
-        require_own(explanation, posterior)
-        known = self._reference.known(posterior.predictors)
-        return posterior if known is None else _add_landmarks(posterior, *known)
-
-    def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the posterior of an explanation under this explainer's models, whatever models it was made with."""
-        query = explanation.query
-        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
-        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
-        if not same or explanation.space != space:
-            raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
-        predictors, target = self.prepare(explanation.target, budget)
-        prior = WithEffort(self.prior, query.effort).at(space, explanation.x0)
-        mixture = explanation.mixture
-        return GibbsPosterior(prior, predictors, target, mixture, budget=budget, readers=self._readers)
-
-    @property
-    def _searches(self) -> bool:
-        """Whether the sampler starts from rows of the data; a user-defined one may not tell."""
-        return bool(getattr(self.sampler, "searches", False))
-
-    # --- helpers --------------------------------------------------------------------------------------------
-
-    def _wants(self, posterior: Any) -> bool:
-        """Validate the option ``posterior`` and return whether this explainer should draw."""
-        if not isinstance(posterior, (bool, np.bool_)):
-            raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
-        if isinstance(self.sampler, SearchOnly):  # it already searches only
-            return True
-        if (
-            not posterior
-            and self.eta_rule is not None
-            and not (isinstance(self.eta_rule, ModelError) or self._eta_assumed)
-        ):
-            raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} needs draws")
-        return bool(posterior)
-
-    def _without_posterior(self) -> "Explainer":
-        """Return a copy with a search in place of the sampler."""
-        again = copy(self)
-        again.__dict__ |= {"_data_hash": self._data_hash}  # computed once for all copies
-        again.__dict__.pop("settings", None)  # they name the sampler
-        again.sampler, again.sums_if_few = SearchOnly(), False
-        if self._eta_assumed:
-            again.eta_rule = None
-        return again
-
-    def _posterior(
-        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
-    ) -> GibbsPosterior:
-        """Return the posterior of a row, at a given eta or with the goal that eta has to meet."""
-        mixture, rule = self.mixture, self.eta_rule
-        if isinstance(rule, ModelError):
-            self._model_error |= rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
-            mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
-        prior = self.prior.at(self.space, x0)
-        return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget, readers=self._readers)
-
-    def _evaluate_row(
-        self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
-    ) -> tuple[GibbsPosterior, Query]:
-        """Evaluate the row; return the posterior with its target bound to the row's outputs, and the query."""
-        x = x0[None, :]
-        others = replace(posterior, predictors=posterior.predictors[1:])
-        outputs = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
-        posterior = replace(posterior, target=posterior.target.bind(outputs[0]))
-        known = self._reference.known(posterior.predictors) if self._searches else None
-        if known is not None:
-            posterior = _add_landmarks(posterior, *known)
-        zero = np.zeros((1, posterior.prior.dimension))
-        row = Points(zero, x, *posterior.read(outputs), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
-        row = exclude_row(row, self.space)
-        return posterior, Query(
-            space=self.space,
-            target=posterior.target,
-            models=tuple(predictor.name for predictor in posterior.predictors),
-            mixture=posterior.mixture,
-            evaluation=self.evaluation,
-            rules=rules,
-            seed=seed,
-            row=row,
-            free=self.space.free(x0),
-            identities=tuple(predictor.identity for predictor in posterior.predictors),
-            sparse=posterior.prior.spikes,
-            settings=self.settings,
-        )
-
-    @cached_property
-    def settings(self) -> tuple[tuple[str, str], ...]:
-        """Settings of the explainer as strings by name, for receipts."""
-        return describe_settings(
-            [*self._models, *(() if self.refits is None else self.refits.models)],
-            prior=self.prior,
-            sampler=f"{_DEFAULT}: {self.sampler!r}" if self.sums_if_few else self.sampler,
-            policy=self.policy,
-            refits=None if self.refits is None else f"{len(self.refits.models)} models",
-            eta_rule=None if self.eta_rule is None else self.eta_rule.label,
-            jointly=True if self.jointly else None,
-            data=f"{len(self.data)} rows, SHA-256 {self._data_hash}",
-        )
-
-    @cached_property
-    def _data_hash(self) -> str:
-        return sha256(np.ascontiguousarray(self.data).data).hexdigest()
-
-    def _calibration(self, draws: Draws) -> Calibration | None:
-        """Return how eta was found, None if it was given."""
-        if self.eta_rule is None:
-            return None
-        if isinstance(self.eta_rule, ModelError):
-            return Calibration(self.eta_rule.label, errors=dict(self._model_error))
-        return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
-
-
-def _add_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
-    """Add evaluated rows of the data ``(n, d)`` to a posterior."""
-    reading = posterior.read(outputs)
-    return replace(posterior, landmarks=rows, landmark_loss=reading.loss, landmark_evaluated=reading)
-
-
-def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:
-    if isinstance(value, type) or not hasattr(value, attribute):
-        raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
-
 
 def _require_order(row: Any, target: Any, order: str) -> None:
     """Raise if row and target are swapped."""
@@ -824,12 +494,3 @@ def _require_order(row: Any, target: Any, order: str) -> None:
     is_table |= isinstance(target, np.ndarray) and target.ndim > 0
     if isinstance(row, Target) or (is_table and isinstance(row, (str, bool, int, float, np.generic))):
         raise TypeError(f"row and target are swapped: {order} takes the row first, not {show(row)}")
-
-
-def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
-    taken = list(SEVERAL_MODELS) if len(predictors) > 1 else []
-    n_taken = len(taken)
-    for predictor in predictors:
-        numbered = (f"{predictor.name} #{number}" for number in count(2))
-        taken.append(next(name for name in chain([predictor.name], numbered) if name not in taken))
-    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, taken[n_taken:], strict=True))

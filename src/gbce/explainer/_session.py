@@ -1,351 +1,468 @@
-"""Steps around one explanation: apply the rules, answer follow-up questions with the models, record settings.
+"""A session: the settings of an explainer, and what it knows of its models and data, with the steps for one row.
 
-Also the check that an explanation belongs to an explainer, and the progress bar.
+Explaining one row, many rows, nearby rows or a row again under conditions are all runs of a session; a change of a
+setting is another session on the same models.
 """
 
-import hashlib
-import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
-from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain, count
+from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
-from gbce._numerics import seed_number
-from gbce._validation import printable
-from gbce.base import Array, Choice, Outputs, Query, Rule, Target
+from gbce._numerics import SAMPLING, stream
+from gbce._validation import is_count
+from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget
-from gbce.decisions import Decision, apply_known_rules, apply_rules, evaluate_choices
-from gbce.draws import Draws, Points
-from gbce.explainer._answering import apply_policy
-from gbce.explainer._notes import add_reaching, judge_status
-from gbce.explanation import Event, Explanation, answer_given, meets, require_explanation, with_conditions
-from gbce.metrics import Neighbours
-from gbce.posterior import GibbsPosterior
-from gbce.predictors import Panel, pick_rows, same_answers
+from gbce.decisions import MAP, ChanceConstrained, CVaR, Nearest, require_rules
+from gbce.draws import Covering, Draws, Points
+from gbce.ensembles import ModelPosterior, as_models
+from gbce.eta import Calibration, EtaRule, ModelError, as_eta
+from gbce.explainer._answering import Decided, Prover, add_answer, decide, state_proof
+from gbce.explainer._follow_up import ADVICE, require_own
+from gbce.explainer._notes import (
+    AssumedPrior,
+    assume_prior,
+    flag_missed_mass,
+    has_meaning,
+    judge_status,
+    limit_sampling,
+    note_budget,
+    note_calibration,
+    note_hanging,
+    note_mode,
+    note_shortfall,
+    note_unreached,
+    order_by_model,
+    seek_reach,
+)
+from gbce.explainer._records import describe_settings
+from gbce.explanation import Explanation, Status, exclude_row, require_explanation
+from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
+from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
+from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
-from gbce.space import Condition, Space
-from gbce.targets import Loss
+from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
+from gbce.space import Space, restate
+from gbce.stress import KnownModels, OtherModels, replace_models
+from gbce.targets import as_target
+from gbce.trees import CellReader, ExactTrees, Proof, draw_if_many, sum_if_few
 
-if TYPE_CHECKING:
-    from gbce.explainer._explainer import Explainer
+__all__ = ["Session", "open_session"]
 
-__all__ = [
-    "ADVICE",
-    "Decided",
-    "Progress",
-    "decide",
-    "describe_settings",
-    "explain_given",
-    "is_shown",
-    "require_own",
-    "watched",
-]
-
-_LONGEST = 300  # characters of a recorded setting; longer ones, such as a covariance, are cut and hashed; by hand
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # memory addresses in a repr, which differ between runs
-_PLAIN = ("builtins", "__main__", "numpy", "functools")  # modules that are not a model's library
-_CHECK_SHARE = 10  # the check of an explanation may take one part in ten of a budget, chosen by hand
-ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
-Progress = bool | Literal["auto"]
-_DELAY = 1.0  # seconds before progress="auto" shows a bar, a convention
-
-# --- rules and policy ------------------------------------------------------------------------------------------------
+_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
+_RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
+_DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
+_SAMPLING_SHARE = 0.5  # of the budget if there are rules, chosen by hand; the rest is for them and their figures
 
 
-class Decided(NamedTuple):
-    """Choices of the rules with their notes, the policy's choice if any, and all decisions, the policy's last.
+class _Sampled(NamedTuple):
+    """Draws, what judges their coverage if the sampler has it, and the budget that limited them."""
 
-    ``depends`` and ``apart``: whether verdicts, and outputs by more than rounding, depend on the batch.
+    draws: Draws
+    cover: Covering | None
+    budget: Budget
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """The settings of an explainer, and its models and data with everything that was learned of them.
+
+    ``sums_if_few``: whether the sampler is the default, which the cells of tree ensembles replace. ``eta_assumed``:
+    whether eta was left out. ``model_error`` is measured once for all sessions on the same models. ``recorded``: the
+    settings to record if they are not those of this session.
     """
 
-    choices: list[tuple[Rule, Choice]]
-    notes: list[str]
-    by_policy: list[tuple[Rule, Choice]]
-    decisions: tuple[Decision, ...]
-    depends: bool
-    apart: bool
+    space: Space
+    data: Array
+    prior: Prior
+    assumed: AssumedPrior
+    sampler: Sampler
+    sums_if_few: bool
+    evaluation: Evaluation
+    mixture: Mixture
+    eta_rule: EtaRule | None
+    eta_assumed: bool
+    models: Sequence[Any]
+    predictors: tuple[Predictor, ...]
+    readers: tuple[CellReader, ...]
+    neighbours: Neighbours
+    reference: Reference
+    other_models: KnownModels
+    refits: OtherModels | None
+    policy: Rule | None
+    jointly: bool
+    model_error: dict[str, Any] = field(default_factory=dict)
+    recorded: tuple[tuple[str, str], ...] | None = None
 
+    # --- settings -----------------------------------------------------------------------------------------------------
 
-def decide(
-    query: Query,
-    draws: Draws,
-    posterior: GibbsPosterior,
-    refits: GibbsPosterior | None,
-    policy: Rule | None,
-    neighbours: Neighbours,
-) -> tuple[Decided, Draws]:
-    """Apply rules and policy, evaluate their choices, and return them with the draws, extended by what was evaluated.
+    def drawing(self, posterior: Any) -> "Session":
+        """Return this session, or the one that only searches if ``posterior`` is False."""
+        if not isinstance(posterior, (bool, np.bool_)):
+            raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
+        if posterior or isinstance(self.sampler, SearchOnly):  # it already searches only
+            return self
+        rule = self.eta_rule
+        if rule is not None and not (isinstance(rule, ModelError) or self.eta_assumed):
+            raise ValueError(f"posterior=False needs a number as eta: {rule.label} needs draws")
+        return self._without_posterior
 
-    If no point had reached the target and a rule finds one that does, all rules are applied again from there, unless
-    the budget ends first.
-    """
+    @cached_property
+    def _without_posterior(self) -> "Session":
+        """The same session with a search in place of the sampler."""
+        rule = None if self.eta_assumed else self.eta_rule
+        return replace(self, sampler=SearchOnly(), sums_if_few=False, eta_rule=rule)
 
-    def choose(known: Draws) -> Decided:
-        choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
-        by_policy = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
-        judged = evaluate_choices(query, posterior, [*choices, *by_policy], neighbours)
-        return Decided(choices, [*notes, *judged.notes], by_policy, judged.decisions, judged.depends, judged.apart)
-
-    first = choose(draws)
-    more = add_reaching(posterior, draws, first.decisions)
-    if more is draws:
-        return first, draws
-    second = choose(more)
-    return second if len(second.decisions) >= len(first.decisions) else first, more
-
-
-# --- follow-up questions ---------------------------------------------------------------------------------------------
-
-
-def explain_given(
-    explainer: "Explainer",
-    explanation: Explanation,
-    event: Event,
-    eta: float | None,
-    seed: int | None,
-    budget: Budget,
-) -> Explanation:
-    """Explain the row of an explanation again under conditions, see :meth:`gbce.Explainer.given`."""
-    posterior = explainer.own_posterior(require_explanation(explanation), budget)
-    before = explanation.query
-    conditions = () if eta is not None and event.empty else event.read(before)
-    effort = event.read_effort(before)
-    _require_possible(conditions, before.space, sparse=before.sparse)
-    query, _ = with_conditions(before, conditions)
-    if eta is not None:
-        query = replace(query, mixture=replace(query.mixture, eta=eta))
-    again = copy(explainer)  # the same models, data and settings; another space, and eta as it was
-    again.space, again.mixture, again.eta_rule = query.space, query.mixture, None
-    again.prior = WithEffort(explainer.prior, effort) if effort else explainer.prior
-    again.jointly = again.jointly and query.mixture.combine == "any"
-    used = explanation.seed if seed is None else seed_number(seed)
-    again.prior.at(query.space, query.x0)  # a prior that does not fit raises before any model is called
-    again.ask_about_data(posterior.predictors, budget)
-    refits = again.prepare_refits(posterior.target, budget)
-    found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
-    found = replace(
-        found, query=replace(found.query, conditions=query.conditions, effort=effort, settings=explainer.settings)
-    )
-    given = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
-    note = f"Sampled again{given} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
-    found = _drop_outside(found, query.conditions)
-    first = 1 if found.status_note else 0
-    return replace(found, notes=(*found.notes[:first], note, *found.notes[first:]))
-
-
-def _require_possible(conditions: Sequence[Condition], space: Space, *, sparse: bool) -> None:
-    """Raise if a condition fixes a continuous column at a value of probability zero."""
-    for one in conditions:
-        j = space.position[one.name]
-        if one.low is None or one.low != one.high or space.features[j].discrete:
-            continue
-        if space.is_computed[j] and not (sparse and one.kept):
-            raise ValueError(f"{one.text}: {one.name!r} is computed from other columns; keep those instead")
-        if not one.kept:
-            raise ValueError(
-                f"{one.text}: a single value of a real column has probability zero unless it is the row's. Give a "
-                f"range, between={{{one.name!r}: (low, high)}}, or explain the row with that value in it."
-            )
-
-
-def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explanation:
-    """Drop decisions and evaluated points that violate a condition; their rules choose among known points if they can.
-
-    Draws never violate one, but a rule that starts from the row may return to it when the row itself does.
-    """
-    draws, query = found.draws, found.query
-    if draws.seen is not None:
-        inside = meets(conditions, found, draws.seen.x)
-        draws = replace(draws, seen=draws.seen.take(inside) if inside.any() else None)
-    kept = [one for one in found.decisions if meets(conditions, found, one.x[None, :])[0]]
-    lost = {one.label: one.rule for one in found.decisions if one not in kept}
-    rules = tuple(rule for rule in dict.fromkeys(lost.values()) if rule is not None)
-    again, _ = apply_known_rules(replace(query, rules=rules), draws)
-    again = [one for one in again if one.label in lost and meets(conditions, found, one.x[None, :])[0]]
-    decisions = sorted([*kept, *again], key=lambda one: [d.label for d in found.decisions].index(one.label))
-    status, sentence = judge_status(query, draws.known, decisions, found.proof)
-    notes = [sentence, *(note for note in found.notes if note != found.status_note)]
-    gone = [label for label in lost if label not in [one.label for one in again]]
-    if gone:
-        notes.append(f"{', '.join(gone)} found no point that meets the conditions and is left out.")
-    return replace(
-        found,
-        draws=draws,
-        decisions=tuple(decisions),
-        status=status,
-        status_note=sentence,
-        notes=tuple(filter(None, notes)),
-        answer=None if found.answer is None else answer_given(found.answer, query, draws, conditions),
-    )
-
-
-# --- recorded settings -----------------------------------------------------------------------------------------------
-
-
-def describe_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str], ...]:
-    """Return settings that are not ``None`` as strings by name, and the libraries of the models.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression
-    >>> settings = dict(describe_settings([LinearRegression()], sampler="SMC()", policy=None))
-    >>> list(settings), settings["libraries"].split()[0]
-    (['sampler', 'libraries'], 'sklearn')
-    """
-    recorded = {name: _format_setting(value) for name, value in settings.items() if value is not None}
-    packages = sorted({package for model in models for package in _find_packages(model)})
-    known = [f"{package} {version}" for package in packages for version in [_find_version(package)] if version]
-    return (*recorded.items(), *([("libraries", ", ".join(known))] if known else []))
-
-
-def _format_setting(value: Any) -> str:
-    """Return a setting as a short string that is the same in every run."""
-    text = _ADDRESS.sub("", printable(value if isinstance(value, str) else repr(value)))
-    text = re.sub(r"\s+", " ", text)
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST // 2]}... (SHA-256 of all of it {hashlib.sha256(text.encode()).hexdigest()})"
-
-
-def _find_packages(model: Any) -> set[str]:
-    """Return the top-level packages of a model and its parts."""
-    parts = [model]
-    try:
-        parts += list(model.get_params(deep=True).values())
-    except (AttributeError, TypeError):  # not an estimator, or a class of one
-        parts += [getattr(model, "__self__", None)]
-    homes = {(getattr(type(part), "__module__", None) or "").split(".")[0] for part in parts if part is not None}
-    return homes - set(_PLAIN) - {""}
-
-
-def _find_version(package: str) -> str:
-    """Return the version of a package, empty if unknown."""
-    version = getattr(sys.modules.get(package), "__version__", None)
-    if isinstance(version, str):
-        return printable(version)
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-# --- check of an explanation's models --------------------------------------------------------------------------------
-
-
-def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
-    """Raise if an explanation was made with other models or another prior than the posterior's.
-
-    Models are compared by their identity if they have one (remote models), otherwise by their outputs at a few dozen
-    points of the explanation.
-    """
-    points = _pick_points(explanation)
-    for k, predictor in enumerate(posterior.predictors):
-        identity = explanation.query.identities[k] if k < len(explanation.query.identities) else None
-        if identity is None and predictor.identity:
-            continue  # not recorded by an earlier version
-        if (identity or "") != predictor.identity:
-            raise ValueError(
-                f"the explanation was made with another model: {identity or explanation.models[k]}, where this "
-                f"explainer has {predictor.identity or predictor.name}. {ADVICE}"
-            )
-        if not predictor.identity:
-            panel = Panel((predictor,), posterior.budget)
-            if panel.affords(1) == 0:  # at least one row is needed for any result
-                panel = Panel((predictor,), posterior.budget.without_deadline())
-            most = max(panel.affords(_CHECK_SHARE * len(points.x)) // _CHECK_SHARE, 1)
-            now = _read_output(panel.ask_some(points.x[:most])[0], posterior.target)
-            _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
-    if not same_answers(points.cost, posterior.prior.cost(points.x)):
-        raise ValueError(f"the explanation was made with another prior than this explainer has. {ADVICE}")
-
-
-def _pick_points(explanation: Explanation) -> Points:
-    """Return the row and some points that all models evaluated."""
-    pool, row = explanation.draws.pool, explanation.row
-    row = row.take(np.isfinite(row.log_correction))  # the row may violate the conditions of a follow-up question
-    evaluated = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.join([row, pool.take(evaluated[pick_rows(len(evaluated))])])
-
-
-def _read_output(outputs: Outputs, target: Target) -> Array | None:
-    """Return outputs ``(n,)`` as the target reads them; None if the target's code was lost in a file."""
-    if not target.readable:  # a Loss without its function still reads plain outputs
-        return outputs.values if isinstance(target, Loss) and outputs.values.ndim == 1 else None
-    return target.read(outputs).output
-
-
-def _require_same(before: Array, now: Array | None, name: str) -> None:
-    if now is None or same_answers(before, now):
-        return
-    with np.errstate(invalid="ignore"):
-        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite both times is no difference
-    raise ValueError(
-        f"the explanation was made with another model: {name} returns {now[i]:.4g} where it has {before[i]:.4g}, at "
-        f"one of {len(before)} points that were evaluated again. {ADVICE} (A model with random outputs cannot be used "
-        "again.)"
-    )
-
-
-# --- progress bar ----------------------------------------------------------------------------------------------------
-
-
-def is_shown(progress: Any) -> bool:
-    """Whether to show a bar; ``"auto"`` shows one on a terminal and in a notebook only.
-
-    Examples
-    --------
-    >>> is_shown(True), is_shown(False)
-    (True, False)
-    """
-    if isinstance(progress, str) and progress == "auto":
-        shell = sys.modules.get("IPython")
-        if shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None:
-            return True
-        return sys.stderr is not None and sys.stderr.isatty()
-    if not isinstance(progress, bool):
-        raise ValueError(f'progress must be True, False or "auto", not {progress!r}')
-    return progress
-
-
-class _Bar:
-    """A progress bar with the current stage and the model rows so far."""
-
-    def __init__(self, at_once: bool) -> None:
-        self._bar = tqdm(
-            desc="explaining",
-            unit=" model rows",
-            unit_scale=True,
-            leave=False,
-            delay=0.0 if at_once else _DELAY,
-            bar_format="{desc}: {n_fmt}{unit} in {elapsed}",
+    @cached_property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """Settings of the explainer as strings by name, for receipts."""
+        if self.recorded is not None:
+            return self.recorded
+        return describe_settings(
+            [*self.models, *(() if self.refits is None else self.refits.models)],
+            prior=self.prior,
+            sampler=f"{_DEFAULT}: {self.sampler!r}" if self.sums_if_few else self.sampler,
+            policy=self.policy,
+            refits=None if self.refits is None else f"{len(self.refits.models)} models",
+            eta_rule=None if self.eta_rule is None else self.eta_rule.label,
+            jointly=True if self.jointly else None,
+            data=f"{len(self.data)} rows, SHA-256 {sha256(np.ascontiguousarray(self.data).data).hexdigest()}",
         )
 
-    def begin(self, stage: str) -> None:
-        self._bar.set_description_str(stage, refresh=False)
+    @property
+    def _searches(self) -> bool:
+        """Whether the sampler starts from rows of the data; a user-defined one may not tell."""
+        return bool(getattr(self.sampler, "searches", False))
 
-    def spend(self, rows: int) -> None:
-        self._bar.update(rows)
+    def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
+        """Return rules as a validated tuple, the defaults for ``None``."""
+        usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
+        return require_rules(usual if rules is None else rules, self.space)
 
-    def close(self) -> None:
-        self._bar.close()
+    def listed_target(self, target: Any) -> Target:
+        """Return a validated target; a class label becomes a ``Class`` target."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    # --- preparing a question -----------------------------------------------------------------------------------------
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+        """Return predictors with fresh call counters, and the target with its open numbers resolved on the data."""
+        target = self.listed_target(target)
+        predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
+        if target.reads_classes:
+            predictors = self.reference.as_classifiers(predictors, budget)
+        spread = self.reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
+        return predictors, target.resolve(spread)
+
+    def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+        """Return the predictors of refitted models, if any, with fresh call counters."""
+        return () if self.refits is None else self.refits.prepare(target, budget)
+
+    def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
+        """Evaluate some rows of the data, once per explainer, as starting points of searches."""
+        if self._searches:
+            self.reference.ask_known(predictors, budget)
+
+    def read_models(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
+        """Read tree ensembles in advance if they will be needed, before other processes start."""
+        if not budget.limited and (self.policy is not None or self.sums_if_few):
+            for reader, predictor in zip(self.readers, predictors, strict=True):
+                reader.read(predictor)
+
+    def rows_to_prepare(self, target: Target) -> int:
+        """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take the first time."""
+        rows = self.reference.rows_to_compare(self.predictors) if target.reads_classes else 0
+        if self._searches:
+            rows += self.reference.rows_to_know(self.predictors, target.reads_classes)
+        return rows + (len(self.reference.rows) if target.needs_spread else 0)
+
+    # --- explaining a row ---------------------------------------------------------------------------------------------
+
+    def explain(self, x0: Array, target: Any, rules: tuple[Rule, ...], seed: int, budget: Budget) -> Explanation:
+        """Explain an encoded row ``(d,)``, set-up included."""
+        predictors, target = self.prepare(target, budget)
+        self.prior.at(self.space, x0)  # a prior that does not fit raises before any model is called
+        self.ask_about_data(predictors, budget)
+        refits = self.prepare_refits(target, budget)
+        return self.explain_encoded(x0, predictors, target, rules, seed, budget, refits)
+
+    def explain_encoded(
+        self,
+        x0: Array,
+        predictors: tuple[Predictor, ...],
+        target: Target,
+        rules: tuple[Rule, ...],
+        seed: int,
+        budget: Budget,
+        refits: tuple[Predictor, ...] = (),
+    ) -> Explanation:
+        """Explain an encoded row ``(d,)``; predictors, refits and target come from :meth:`prepare`."""
+        asked, question = self._evaluate_row(self.posterior_at(x0, predictors, target, budget), x0, rules, seed)
+        for rule in rules:
+            rule.check_target(question.target)
+        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
+        sampled = self._sample(asked, question, _SAMPLING_SHARE if decides else 1.0)
+        # from here on, eta is the one that the sampler reached, or found
+        mixture = replace(asked.mixture, eta=sampled.draws.rungs[-1])
+        posterior, query = replace(asked, mixture=mixture, goal=None), replace(question, mixture=mixture)
+        proof = Prover(self.readers[0]).prove(query, posterior, sampled.draws.known)
+        searched = self._search(query, posterior, sampled.draws, proof)
+        budget.begin("deciding")
+        again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
+        policy = self.policy if decides else None
+        chosen, known = decide(query, searched, posterior, again, policy, self.neighbours)
+        decided = add_answer(query, posterior, again, known, chosen)
+        draws = flag_missed_mass(query, posterior, known, sampled.cover, decided.decisions, decided.apart)
+        return self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
+
+    def posterior_at(
+        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
+    ) -> GibbsPosterior:
+        """Return the posterior of a row, at a given eta or with the goal that eta has to meet."""
+        mixture, rule = self.mixture, self.eta_rule
+        if isinstance(rule, ModelError):
+            data = self.space.decode(self.data)
+            self.model_error.update(rule.measure(self.models[0], data, target, self.model_error))
+            mixture, rule = replace(mixture, eta=rule.eta(target, self.model_error)), None
+        prior = self.prior.at(self.space, x0)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget, readers=self.readers)
+
+    def _evaluate_row(
+        self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
+    ) -> tuple[GibbsPosterior, Query]:
+        """Evaluate the row; return the posterior with its target bound to the row's outputs, and the query."""
+        x = x0[None, :]
+        others = replace(posterior, predictors=posterior.predictors[1:])
+        outputs = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
+        posterior = replace(posterior, target=posterior.target.bind(outputs[0]))
+        known = self.reference.known(posterior.predictors) if self._searches else None
+        if known is not None:
+            posterior = _add_landmarks(posterior, *known)
+        zero = np.zeros((1, posterior.prior.dimension))
+        row = Points(zero, x, *posterior.read(outputs), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
+        return posterior, Query(
+            space=self.space,
+            target=posterior.target,
+            models=tuple(predictor.name for predictor in posterior.predictors),
+            mixture=posterior.mixture,
+            evaluation=self.evaluation,
+            rules=rules,
+            seed=seed,
+            row=row,
+            free=self.space.free(x0),
+            identities=tuple(predictor.identity for predictor in posterior.predictors),
+            sparse=posterior.prior.spikes,
+            settings=self.settings,
+        )
+
+    def _sample(self, posterior: GibbsPosterior, query: Query, share: float) -> _Sampled:
+        """Draw with a share of the budget: on the cells of tree ensembles if that is the default, or by the sampler."""
+        budget, rng = posterior.budget, stream(query.seed, SAMPLING, query.key)
+        spending = limit_sampling(budget.share(share), self.sampler, len(posterior.predictors), self.jointly)
+        allowed = replace(posterior, budget=spending)
+        budget.begin("sampling")
+        draws, cover = self._draw(allowed, rng)
+        if not isinstance(draws, Draws):
+            raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        return _Sampled(replace(draws, space=self.space), cover, spending)
+
+    def _draw(self, posterior: GibbsPosterior, rng: np.random.Generator) -> tuple[Draws, Covering | None]:
+        """Draw, and return also what judges the coverage of the draws, if the sampler has it."""
+        if self.jointly:
+            return sample_jointly(self.sampler, posterior, rng), None
+        for draw_on_cells in (sum_if_few, draw_if_many) if self.sums_if_few else ():
+            if (draws := draw_on_cells(posterior, rng)) is not None:
+                return draws, None
+        covered = getattr(self.sampler, "sample_with_coverage", None)
+        return (self.sampler.sample(posterior, rng), None) if covered is None else covered(posterior, rng)
+
+    def _search(self, query: Query, posterior: GibbsPosterior, draws: Draws, proof: Proof | None) -> Draws:
+        """Search for points that reach the target, unless the row does or a proof excludes them; add them to draws."""
+        if query.row.reached[0, 0] or proof is not None:
+            return draws
+        posterior.budget.begin("searching")
+        return seek_reach(query, posterior, draws, self.data)
+
+    def _report(
+        self,
+        query: Query,
+        posterior: GibbsPosterior,
+        refits: GibbsPosterior | None,
+        sampled: _Sampled,
+        decided: Decided,
+        proof: Proof | None,
+    ) -> Explanation:
+        """Return the explanation, with its status and notes."""
+        draws, decisions, answer = sampled.draws, decided.decisions, decided.answer
+        judged = decisions
+        if answer is not None and not any(decision.reached[0] for decision in decisions):
+            judged = (*decisions, replace(answer.decision, label="the answer"))
+        status, note = judge_status(query, draws.known, judged, proof, decided.depends)
+        return Explanation(
+            query=query,
+            draws=draws,
+            decisions=decisions,
+            status=status,
+            status_note=note,
+            notes=tuple(filter(None, (note, *self._list_notes(query, posterior, sampled, decided, status)))),
+            n_model_calls=posterior.n_calls + (0 if refits is None else refits.n_calls),
+            n_model_rows=posterior.n_rows + (0 if refits is None else refits.n_rows),
+            calibration=self._calibration(draws),
+            answer=answer if answer is None else replace(answer, proof=state_proof(answer, decisions, proof)),
+            proof=proof if status == Status.NOT_ATTAINED else None,
+        )
+
+    def _list_notes(
+        self, query: Query, posterior: GibbsPosterior, sampled: _Sampled, decided: Decided, status: Status
+    ) -> list[str]:
+        """Return sentences on everything that a reader of the result should know; some are empty."""
+        wanted = None if self.eta_rule is not None else self.mixture.eta
+        unasked = bool(decided.choices) and not decided.decisions
+        return [
+            note_unreached(sampled.draws, sampled.budget, wanted) or note_budget(sampled.draws, wanted),
+            note_hanging(posterior),
+            "The budget left no model rows to evaluate decisions." if unasked else "",
+            note_calibration(self._calibration(sampled.draws), posterior.mixture.eta),
+            *decided.notes,
+            *self.space.notes,
+            self.assumed.note(self.space),
+            note_shortfall(query, status, decided.decisions),
+            note_mode(query, decided.decisions),
+            *(reader.note for reader in self.readers),
+        ]
+
+    def _calibration(self, draws: Draws) -> Calibration | None:
+        """Return how eta was found, None if it was given."""
+        if self.eta_rule is None:
+            return None
+        if isinstance(self.eta_rule, ModelError):
+            return Calibration(self.eta_rule.label, errors=dict(self.model_error))
+        return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
+
+    # --- models of an explanation -------------------------------------------------------------------------------------
+
+    def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
+        """Return the posterior that an explanation was drawn from; raise if it was made with other models."""
+        posterior = self.posterior_of(require_explanation(explanation), budget)
+        require_own(explanation, posterior)
+        known = self.reference.known(posterior.predictors)
+        return posterior if known is None else _add_landmarks(posterior, *known)
+
+    def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
+        """Return the posterior of an explanation under these models, whatever models it was made with."""
+        query = explanation.query
+        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
+        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
+        if not same or explanation.space != space:
+            raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
+        predictors, target = self.prepare(explanation.target, budget)
+        prior = WithEffort(self.prior, query.effort).at(space, explanation.x0)
+        return GibbsPosterior(
+            prior, predictors, target, explanation.mixture, budget=budget, readers=self.readers
+        )  # fmt: skip
 
 
-@contextmanager
-def watched(budget: Budget, progress: Any) -> Iterator[None]:
-    """Show a progress bar for a budget while the block runs, if ``progress`` asks for one."""
-    if not is_shown(progress):
-        yield
-        return
-    bar = _Bar(at_once=progress is True)
-    budget.watch = bar
-    try:
-        yield
-    finally:
-        budget.watch = None
-        bar.close()
+def _add_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Add evaluated rows of the data ``(n, d)`` to a posterior."""
+    reading = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=reading.loss, landmark_evaluated=reading)
+
+
+# --- options of an explainer -----------------------------------------------------------------------------------------
+
+
+def open_session(
+    model: Any,
+    data: Any,
+    *,
+    space: Space | None,
+    prior: Prior | None,
+    eta: Any,
+    sampler: Sampler | None,
+    weights: Any,
+    combine: Combine,
+    evaluation: Evaluation | None,
+    batch_rows: int | None,
+    refits: Any,
+    policy: Rule | str | None,
+    joint: bool | None,
+) -> Session:
+    """Check the options of :class:`gbce.Explainer`, fill in what was left out, and wrap the models."""
+    models = as_models(model, "model")
+    if space is not None:
+        _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
+    space = order_by_model(Space.infer(data) if space is None else space.adopt(data), models, prior)
+    encoded = space.encode(data, what="data")
+    assumed = assume_prior(space, data) if prior is None else AssumedPrior(prior)
+    # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
+    chosen = has_meaning(space, data) and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
+    learned = _learn_prior(assumed.prior, space, encoded)
+    number, rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
+    weights = model.weights if isinstance(model, ModelPosterior) and weights is None else weights
+    mixture = Mixture(number, as_weights(weights, len(models)), combine)
+    evaluation = Evaluation() if evaluation is None else evaluation
+    _require_parts(learned, SMC() if sampler is None else sampler, evaluation, batch_rows, space)
+    return Session(
+        space=space,
+        data=encoded,
+        prior=learned,
+        assumed=assumed,
+        sampler=SMC() if sampler is None else sampler,
+        sums_if_few=sampler is None,
+        evaluation=evaluation,
+        mixture=mixture,
+        eta_rule=rule,
+        eta_assumed=eta is None and chosen,
+        models=models,
+        readers=tuple(CellReader(one, space, encoded) for one in models),
+        predictors=_make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models]),
+        neighbours=Neighbours.of(encoded, space),
+        reference=Reference.of(encoded, space),
+        other_models=KnownModels(space, encoded),
+        refits=None if refits is None else OtherModels.of(refits, space, encoded, "refits"),
+        policy=None if policy is None else require_rules(policy, space)[0],
+        jointly=_choose_joint(joint, len(models), mixture, rule, sampler),
+    )
+
+
+def _learn_prior(prior: Any, space: Space, data: Array) -> Any:
+    """Return a prior with what it takes from the data: correlations, densities, ranges."""
+    return prior.learned(space, data) if hasattr(prior, "learned") else prior
+
+
+def _choose_joint(joint: Any, n_models: int, mixture: Mixture, rule: EtaRule | None, sampler: Any) -> bool:
+    """Return whether each point carries the index of one model; raise if that is wanted but not possible."""
+    can = mixture.combine == "any" and rule is None and n_models > 1 and not isinstance(sampler, ExactTrees)
+    if joint and not can:
+        raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
+    return can and (n_models >= MANY_MODELS if joint is None else bool(joint))
+
+
+def _require_parts(prior: Any, sampler: Any, evaluation: Any, batch_rows: Any, space: Space) -> None:
+    """Raise if an option is not of its kind."""
+    _require_attribute(prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
+    _require_attribute(sampler, "sample", "sampler", "gbce.SMC()")
+    _require_attribute(evaluation, "noise", "evaluation", "gbce.Evaluation()")
+    if batch_rows is not None and not is_count(batch_rows):
+        raise ValueError(f"batch_rows must be an integer of at least 1, not {batch_rows!r}")
+    require_noise(evaluation.noise, space)
+
+
+def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:
+    if isinstance(value, type) or not hasattr(value, attribute):
+        raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
+
+
+def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+    taken = list(SEVERAL_MODELS) if len(predictors) > 1 else []
+    n_taken = len(taken)
+    for predictor in predictors:
+        numbered = (f"{predictor.name} #{number}" for number in count(2))
+        taken.append(next(name for name in chain([predictor.name], numbered) if name not in taken))
+    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, taken[n_taken:], strict=True))

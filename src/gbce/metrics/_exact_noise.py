@@ -56,7 +56,7 @@ def sum_under_noise(posterior: GibbsPosterior, distribution: NoiseDistribution, 
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [0.0, 1.0])
     >>> explainer = gbce.Explainer(model, x, space=gbce.Space.real(1))
     >>> found = explainer.explain(x[0], gbce.AtLeast(0.5), rules=[], seed=0)
-    >>> posterior = explainer.own_posterior(found, gbce.budget.Budget())
+    >>> posterior = explainer._session.own_posterior(found, gbce.budget.Budget())
     >>> distribution = noise_distribution(1.0, explainer.space, x[0], np.array([2.0]))
     >>> exact = sum_under_noise(posterior, distribution, posterior.read_trees())
     >>> round(exact.success.value, 4), round(exact.output.value, 4), exact.cells

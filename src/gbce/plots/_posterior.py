@@ -150,7 +150,7 @@ def _evaluate_grid(
     which: tuple[int, int],
 ) -> tuple[Array, Array]:
     """Return the first model's output on the grid and whether it reaches the target, each ``(n_y, n_x)``."""
-    posterior = explainer.own_posterior(explanation, budget_of(None, None))
+    posterior = explainer._session.own_posterior(explanation, budget_of(None, None))
     base = explanation.x0 if explanation.answer is None else explanation.answer.decision.x
     horizontal, vertical = np.meshgrid(*sides)
     x = np.repeat(base[None, :], horizontal.size, axis=0)

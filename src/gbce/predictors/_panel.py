@@ -253,24 +253,25 @@ class Lockstep:
 
     def _call_merged(self, function: Ask, requests: dict[_Task, Array]) -> dict[_Task, Any]:
         """Call a function once with the rows of all requests; if that fails, once per request."""
-        replies: dict[_Task, Any] = {}
         try:
             outputs = self._call_in_batches(function, np.concatenate(list(requests.values())))
         except HangingError as error:
             return dict.fromkeys(requests, error)
         except Exception:
-            # the failure of one task must not reach the others: each gets its own outputs or error
-            for state, x in requests.items():
-                try:
-                    replies[state] = self._call_in_batches(function, x)
-                except Exception as error:
-                    replies[state] = error
-            return replies
+            outputs = None
+        replies: dict[_Task, Any] = {}
         start = 0
         for state, x in requests.items():
-            replies[state] = outputs[start : start + len(x)]
+            replies[state] = self._call_one(function, x) if outputs is None else outputs[start : start + len(x)]
             start += len(x)
         return replies
+
+    def _call_one(self, function: Ask, x: Array) -> Any:
+        """Return the outputs of one task, or its error, which must not reach the others."""
+        try:
+            return self._call_in_batches(function, x)
+        except Exception as error:
+            return error
 
     def _call_in_batches(self, function: Ask, x: Array) -> Array:
         parts: list[Array] = []

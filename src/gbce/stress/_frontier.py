@@ -130,16 +130,17 @@ def frontier(
     whole = budget_of(max_model_rows, time_budget)
     # reserve time for held-out models; of rows the search leaves enough anyway
     budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _UNSEEN_SHARE)
-    explainer.own_posterior(explanation, budget)
-    posterior = posterior_under(explainer, explanation, models, budget, weights)
+    session = explainer._session
+    session.own_posterior(explanation, budget)
+    posterior = posterior_under(session, explanation, models, budget, weights)
     counts = posterior.mixture.weights > 0
     counted = tuple(compress(posterior.predictors, counts))
     posterior = replace_models(posterior, counted, posterior.mixture.weights[counts])
-    first = explainer.posterior_of(explanation, budget).predictors[:1]
+    first = session.posterior_of(explanation, budget).predictors[:1]
     search = FrontierSearch(
-        explanation, posterior, explainer.data,
+        explanation, posterior, session.data,
         own=None if models is None and noise is None else replace_models(posterior, first, np.ones(1)),
-        unseen=None if unseen is None else posterior_under(explainer, explanation, unseen, whole),
+        unseen=None if unseen is None else posterior_under(session, explanation, unseen, whole),
         noise=noise, reliability=reliability, distance=distance, levels=levels,
         n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
     )  # fmt: skip
@@ -219,7 +220,7 @@ class FrontierSearch:
             near = near[pareto_front(self._judge(near, choose).reliability, self._cost(near))]
             x, judged = near, self._judge(near, report)
         except BudgetSpentError:
-            warnings.warn(_UNCONFIRMED, stacklevel=3)
+            warnings.warn(_UNCONFIRMED, stacklevel=4)
         return self._tabulate(x, judged)
 
     @property

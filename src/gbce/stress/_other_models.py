@@ -25,7 +25,7 @@ from gbce.predictors import Panel, Predictor, Reference, as_predictor
 from gbce.space import Places, Space
 
 if TYPE_CHECKING:
-    from gbce.explainer import Explainer
+    from gbce.explainer import Explainer, Session
 
 __all__ = [
     "KnownModels",
@@ -101,18 +101,18 @@ class KnownModels:
 
 
 def posterior_under(
-    explainer: "Explainer",
+    session: "Session",
     explanation: "Explanation",
     models: Any,
     budget: Budget,
     weights: Sequence[float] | None = None,
 ) -> GibbsPosterior:
-    """Return the posterior of an explanation under other models, or under the explainer's own if None."""
-    posterior = explainer.posterior_of(explanation, budget)
+    """Return the posterior of an explanation under other models, or under the session's own if None."""
+    posterior = session.posterior_of(explanation, budget)
     if models is None:
         own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
         return replace_models(posterior, posterior.predictors, own)
-    others = explainer.other_models.wrap(models)
+    others = session.other_models.wrap(models)
     chosen = others.weights if weights is None else as_weights(weights, len(others.predictors))
     return replace_models(posterior, others.prepare(explanation.target, budget), chosen)
 
@@ -195,11 +195,12 @@ def sensitivity(
         If the budget does not allow a run at the row, one more there, and one nearby.
     """
     budget = budget_of(max_model_rows, time_budget)
-    space, x0 = explainer.space, explainer.space.encode_row(row)
-    predictors, target = explainer.prepare(target, budget)
+    session = explainer._session
+    space, x0 = session.space, session.space.encode_row(row)
+    predictors, target = session.prepare(target, budget)
 
     def explain(x: Array, number: int, part: Budget) -> Explanation:
-        return explainer.explain_encoded(x, predictors, target, (), number, part)
+        return session.explain_encoded(x, predictors, target, (), number, part)
 
     for name, n in (("n_rows", n_rows), ("n_null", n_null)):
         if not is_count(n):
@@ -359,8 +360,9 @@ def explainer_survival(
     The same models are not prepared a second time.
     """
     budget = budget_of(max_model_rows, time_budget)
-    explainer.own_posterior(explanation, budget)
-    return _evaluate_survival(explanation, explainer.other_models.wrap(models), budget)
+    session = explainer._session
+    session.own_posterior(explanation, budget)
+    return _evaluate_survival(explanation, session.other_models.wrap(models), budget)
 
 
 def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
