@@ -59,8 +59,8 @@ def test_explainer_takes_a_posterior_with_its_weights():
     frame = pd.DataFrame(X, columns=["a", "b"])
     posterior = gbce.model_posterior(Ridge(1.0), frame, Y, gbce.CoefficientPosterior(), 3, seed=0)
     uneven = gbce.ModelPosterior(posterior.models, np.array([0.5, 0.3, 0.2]), "by hand")
-    assert np.array_equal(gbce.Explainer(uneven, frame).mixture.weights, [0.5, 0.3, 0.2])
-    assert np.array_equal(gbce.Explainer(uneven, frame, weights=[1, 0, 0]).mixture.weights, [1, 0, 0])
+    assert np.array_equal(gbce.Explainer(uneven, frame)._session.mixture.weights, [0.5, 0.3, 0.2])
+    assert np.array_equal(gbce.Explainer(uneven, frame, weights=[1, 0, 0])._session.mixture.weights, [1, 0, 0])
     turned = frame[["b", "a"]]
     explainer = gbce.Explainer(posterior, turned)
     assert np.allclose(

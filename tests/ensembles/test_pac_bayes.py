@@ -140,7 +140,7 @@ def test_what_is_set_apart_alone_sets_scales_and_noise():
         assert one.facts[fact] == pytest.approx(two.facts[fact], rel=1e-12)  # one rounding apart, by memory layout
     np.testing.assert_allclose(one[0].prepare[0].mean_, two[0].prepare[0].mean_, rtol=1e-12)
     assert one.facts["bound"] != two.facts["bound"]
-    assert gbce.Explainer(one, frame).predictors[0](frame.iloc[:3].to_numpy()).values.shape == (3,)
+    assert gbce.Explainer(one, frame)._session.predictors[0](frame.iloc[:3].to_numpy()).values.shape == (3,)
 
 
 @pytest.mark.parametrize(

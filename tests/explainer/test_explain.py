@@ -309,7 +309,12 @@ def test_names_of_models_neither_meet_each_other_nor_those_of_figures():
 
     data = np.random.default_rng(0).normal(size=(50, 2))
     models = [named(name) for name in ("net #2", "net", "net", "net #2")]
-    assert [p.name for p in gbce.Explainer(models, data)._session.predictors] == ["net #2", "net", "net #3", "net #2 #2"]
+    assert [p.name for p in gbce.Explainer(models, data)._session.predictors] == [
+        "net #2",
+        "net",
+        "net #3",
+        "net #2 #2",
+    ]
     assert [p.name for p in gbce.Explainer(named("all"), data)._session.predictors] == ["all"]
     models = [named("half"), lambda x: x[:, 0]]  # success_probability[half] is that under at least half of them
     explanation = gbce.Explainer(models, data, sampler=SMALL).explain(data[0], gbce.AtLeast(1), rules=[], seed=0)

@@ -403,7 +403,7 @@ def test_an_own_sampler_keeps_to_a_budget_and_asks_many_models():
     assert any("The budget ran out" in note for note in short.notes)
     models = [lambda x, s=s: s * total(x) for s in np.linspace(0.8, 1.2, 20)]
     jointly = explainer_of(models, sampler=own.OwnSampler())
-    assert jointly.jointly
+    assert jointly._session.jointly
     joint = jointly.explain(ROW, WISH, rules=[], seed=0)
     assert joint.draws.outputs.shape[1] == 20
     assert joint.diagnostics["sampler"] == "Own"

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
+_PACKAGE = f"{__name__.split('.')[0]}."  # prefix of the names of our modules
 _REBUILT = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold the model
 
 # --- one model as a function of rows ---------------------------------------------------------------------------------
@@ -56,6 +57,14 @@ def short_traceback(method: Callable[P, T]) -> Callable[P, T]:
             raise error.with_traceback(None) from error.__cause__
 
     return call
+
+
+def _skip_own_frames(error: Exception) -> Exception:
+    """Return an error with a traceback that begins in the model, if any of it is there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        trace = trace.tb_next
+    return error if trace is None else error.with_traceback(trace)
 
 
 @dataclass
@@ -173,7 +182,8 @@ class Predictor:
             except PredictionError as error:
                 raise PredictionError(f"{place}: {error}") from error
             except Exception as error:
-                raise PredictionError(f"{place}: the model raised {type(error).__name__}: {error}") from error
+                raised = f"{place}: the model raised {type(error).__name__}: {error}"
+                raise PredictionError(raised) from _skip_own_frames(error)
             self.meter.calls += 1
             self.meter.rows += len(rows)
             parts.append(check(raw, rows, start, place))
