@@ -49,17 +49,18 @@ def test_rows_get_the_answers_they_get_alone():
         assert table.diagnostics.loc[label, "status"] == alone.status
 
 
-def test_rows_share_model_calls():
-    table = many()
-    assert table.n_model_calls < 0.5 * table.diagnostics["n_model_calls"].sum()
+@pytest.mark.parametrize("paid", [True, False])
+def test_rows_share_model_calls_that_are_paid_for(paid):
     asked = []
 
     def counted(frame):
         asked.append(len(frame))
         return frame["bmi"].to_numpy() * 1000 + 150
 
+    counted.cost_per_call = paid
     table = gbce.Explainer(counted, X, sampler=QUICK).explain_many(ROWS, TARGET, rules=RULES, seed=0, progress=False)
     assert table.n_model_calls == len(asked)
+    assert (table.n_model_calls < 0.5 * table.diagnostics["n_model_calls"].sum()) == paid
     assert table.n_model_rows == sum(asked)
     # one row at a time is only what a user would ask about: the row itself, decisions and the answer
     assert asked.count(1) <= len(ROWS) * (2 + len(RULES))

@@ -41,7 +41,8 @@ class Explainer:
     model : estimator, callable, list of them, or ModelPosterior
         A fitted estimator or pipeline (scikit-learn, LightGBM, XGBoost, CatBoost, torch, ONNX), a
         :class:`gbce.Remote`, or a function of rows. With several models, put the best one first: figures are reported
-        for it, followed by those of the others.
+        for it, followed by those of the others. A model with an attribute ``cost_per_call = True`` is called as rarely
+        as a ``Remote``, with shared calls.
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome; used for units, plausibility and the spread of outputs. The
         order of columns does not matter if the model knows its own.
@@ -205,7 +206,7 @@ class Explainer:
         keep_pool: bool = False,
         posterior: bool = True,
     ) -> "ExplanationTable":
-        """Explain many rows, with shared model calls; an interrupted run can be resumed.
+        """Explain many rows; an interrupted run can be resumed.
 
         Parameters
         ----------
