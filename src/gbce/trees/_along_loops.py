@@ -257,7 +257,7 @@ def find_steps(
                 for k in range(8 * byte, 8 * byte + 8):
                     if not (held >> np.uint64(k)) & np.uint64(1):
                         continue
-                    cell = 64 * word + k
+                    cell = np.int64(64 * word + k)
                     first[n] = cell
                     for s in range(n_scores):
                         total[s] += score[cell, s]
