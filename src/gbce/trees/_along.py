@@ -6,15 +6,17 @@ can change, with splits on other columns resolved; the loops over nodes are comp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._cells import CellTrees
+
+if TYPE_CHECKING:
+    from gbce.trees._cells import CellTrees
 
 __all__ = ["CommonCells", "StackedTrees", "Steps", "compiled_loops"]
 
@@ -77,10 +79,26 @@ class StackedTrees:
 
     @classmethod
     def stack(
-        cls, ensembles: Sequence[CellTrees], x0: Array, free: Array, common: Sequence[CommonCells]
+        cls, ensembles: "Sequence[CellTrees]", x0: Array, free: Array, common: Sequence[CommonCells]
     ) -> "StackedTrees":
         """Stack ensembles, with the features ``free`` ``(m,)`` on common cells and all others at the row's."""
-        parts = [_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)]
+        return cls._join([_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)], common)
+
+    @classmethod
+    def whole(cls, trees: "CellTrees") -> "StackedTrees":
+        """Return one ensemble on all of its own cells, the last of each feature for missing values.
+
+        Scores are the sums of its leaves as the model adds them, before they are divided and without the base.
+        """
+        common = [CommonCells((np.arange(n + 1),), n) for n in trees.n_cells.tolist()]
+        anywhere = np.array([edges[0] if len(edges) else 0.0 for edges in trees.edges])
+        placed = _place_on_cells(trees, anywhere, np.arange(len(common)), common, 0)
+        values = trees.nodes.value
+        return cls._join([placed._replace(value=values, base=np.zeros(values.shape[1]), total=float("nan"))], common)
+
+    @classmethod
+    def _join(cls, parts: "Sequence[_Placed]", common: Sequence[CommonCells]) -> "StackedTrees":
+        """Return models one after the other, their nodes ordered tree by tree."""
         starts = np.cumsum([0, *(len(part.nodes) for part in parts)])[:-1]
         set_starts = np.cumsum([0, *(len(part.sets) for part in parts)])[:-1]
         slots = np.cumsum([0, *(len(part.base) for part in parts)])
@@ -99,7 +117,7 @@ class StackedTrees:
         place[order] = np.arange(len(order))
         nodes[:, 2] = place[children[:, 0]]
         nodes, value, roots = nodes[order], value[order], place[roots]
-        by_cell = np.zeros(len(free), dtype=bool)
+        by_cell = np.zeros(len(common), dtype=bool)
         by_cell[nodes[nodes[:, 3] >= 0, 0]] = True
         owned = tuple(slice(int(a), int(b)) for a, b in pairwise(slots))
         return cls(
@@ -111,7 +129,7 @@ class StackedTrees:
             base=base,
             n_known=np.array([one.n_known for one in common], dtype=np.int32),
             by_cell=by_cell,
-            trees_of=tuple(np.unique(tree_of[nodes[:, 0] == j]).astype(np.int64) for j in range(len(free))),
+            trees_of=tuple(np.unique(tree_of[nodes[:, 0] == j]).astype(np.int64) for j in range(len(common))),
             owned=owned,
             totals=tuple(part.total for part in parts),
             ends=_bound_scores(nodes, tree_of, value, slot, base),
@@ -127,6 +145,26 @@ class StackedTrees:
         loops = _require_loops()
         loops.sum_scores(cells, self.roots, self.slot, self.n_known, *self.nodes, self.sets, self.value, found, paths)
         return found, paths
+
+    def score_moves(self, cells: Array, columns: Array, begins: Array) -> tuple[Array, Array]:
+        """Return the scores ``(N, S)`` after moving a point ``(m,)`` along one of its columns, and here ``(S,)``.
+
+        The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)``.
+        """
+        point = cells[None, :].astype(np.int32)
+        here, paths = self.follow(point)
+        out, loops = np.empty((int(begins[-1]), here.shape[1])), _require_loops()
+        loops.score_moves(
+            columns, begins, self.by_cell, *self._listed_trees, point, here, paths, self.roots, self.slot, self.n_known,
+            *self.nodes, self.sets, self.value, out,
+        )  # fmt: skip
+        return out, here[0]
+
+    @cached_property
+    def _listed_trees(self) -> tuple[Array, Array]:
+        """The trees that split on each column, one column after the other, and where each begins ``(m + 1,)``."""
+        begins = np.concatenate([[0], np.cumsum([len(trees) for trees in self.trees_of])])
+        return np.concatenate([*self.trees_of, np.zeros(0, dtype=np.int64)]), begins.astype(np.int64)
 
     def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
         """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""
@@ -170,7 +208,7 @@ class _Placed(NamedTuple):
     total: float
 
 
-def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[CommonCells], model: int) -> _Placed:
+def _place_on_cells(trees: "CellTrees", x0: Array, free: Array, common: Sequence[CommonCells], model: int) -> _Placed:
     """Express one model's splits in common cells, and skip those of which only one side can be followed."""
     given, n = trees.nodes, len(trees.nodes.feature)
     column = np.full(len(x0), _LEAF)
@@ -206,7 +244,7 @@ def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[C
     return _Placed(nodes, children, held, value, base, follow[given.roots], total)
 
 
-def _take_sides(trees: CellTrees, which: Array, cell: Array) -> Array:
+def _take_sides(trees: "CellTrees", which: Array, cell: Array) -> Array:
     """Return the child of each of the splits ``which`` ``(n,)`` to which a cell ``(n,)`` goes."""
     nodes = trees.nodes
     left = np.where(cell == trees.n_cells[nodes.feature[which]], nodes.missing_left[which], cell <= nodes.cut[which])
@@ -215,7 +253,7 @@ def _take_sides(trees: CellTrees, which: Array, cell: Array) -> Array:
     return np.where(left, nodes.left[which], nodes.right[which])
 
 
-def _drop_dependent_score(trees: CellTrees) -> tuple[Array, Array, float]:
+def _drop_dependent_score(trees: "CellTrees") -> tuple[Array, Array, float]:
     """Return values ``(N, W)`` and base ``(W,)``, the second of two scores alone if their sum is a constant, and it."""
     nodes = trees.nodes
     value, leaf = nodes.value / nodes.divisor, nodes.feature < 0

@@ -12,7 +12,7 @@ from numba import njit
 
 from gbce.base import Array
 
-__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_scores"]
+__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "score_moves", "sum_scores"]
 
 
 def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,6 +195,47 @@ def find_steps(
             masses[n - 1] += mass[k]
     starts[len(cells)] = n
     return n
+
+
+@_compile
+def score_moves(
+    columns: Array,
+    begins: Array,
+    by_cell: Array,
+    trees: Array,
+    tree_begins: Array,
+    cells: Array,
+    scores: Array,
+    paths: Array,
+    roots: Array,
+    slot: Array,
+    n_known: Array,
+    split: Array,
+    cut: Array,
+    child: Array,
+    kind: Array,
+    sets: Array,
+    value: Array,
+    out: Array,
+) -> None:
+    """Write the scores ``out`` ``(N, S)`` of the one point of ``cells`` ``(1, m)`` moved to each cell of some columns.
+
+    The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)`` in ``out``. ``trees`` lists the trees
+    that split on each column, from ``tree_begins`` ``(m + 1,)`` on.
+    """
+    starts = np.empty(2, np.int64)
+    for at in range(len(columns)):
+        column, n_cells = columns[at], begins[at + 1] - begins[at]
+        first, masses, along = np.empty(n_cells, np.int32), np.empty(n_cells), np.empty((n_cells, scores.shape[1]))
+        own = trees[tree_begins[column] : tree_begins[column + 1]]
+        n = find_steps(
+            column, by_cell[column], np.zeros(n_cells), own, cells, scores, paths, roots, slot, n_known, split, cut,
+            child, kind, sets, value, starts, first, masses, along,
+        )  # fmt: skip
+        for i in range(n):
+            for k in range(first[i], first[i + 1] if i + 1 < n else n_cells):
+                for s in range(scores.shape[1]):
+                    out[begins[at] + k, s] = along[i, s]
 
 
 @_compile

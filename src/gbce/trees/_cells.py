@@ -13,6 +13,7 @@ import numpy as np
 from gbce.base import Array, Outputs, Target
 from gbce.predictors import Predictor
 from gbce.space import Space
+from gbce.trees._along import StackedTrees
 from gbce.trees._structure import ModelStructure
 
 __all__ = ["CellTrees", "Nodes", "nearest_values", "outputs_of", "why_unreadable"]
@@ -60,11 +61,6 @@ class Nodes:
     divisor: float
     roots: Array
     sets: Array
-
-    @cached_property
-    def children(self) -> Array:
-        """Right and left child of each node, interleaved ``(2N,)`` for a single lookup."""
-        return np.column_stack([self.right, self.left]).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,28 +174,20 @@ class CellTrees:
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
-        leaf = np.tile(nodes.roots, n)  # one node per row and tree, row by row
-        row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
-        flat = cells.ravel()
-        some_missing = bool((cells == n_cells).any())
-        going, node = np.arange(len(leaf)), leaf  # pairs not yet at a leaf, and their nodes
-        while len(going):
-            feature = nodes.feature[node]
-            inner = (feature >= 0).nonzero()[0]
-            if len(inner) < len(going):
-                leaf[going] = node
-                going, node, feature = going[inner], node[inner], feature[inner]
-            cell_seen = flat[row_at[going] + feature]
-            goes_left = cell_seen <= nodes.cut[node]
-            if some_missing:
-                goes_left = np.where(cell_seen == n_cells[feature], nodes.missing_left[node], goes_left)
-            if len(nodes.sets):
-                group = nodes.group[node]
-                listed = np.flatnonzero(group >= 0)
-                goes_left[listed] = nodes.sets[group[listed], cell_seen[listed]]
-            node = nodes.children[2 * node + goes_left]
-        return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
+        return np.asarray(self.base + self.stacked.scores(cells.astype(np.int32)) / self.nodes.divisor)
+
+    def score_moves(self, cells: Array, features: Array, begins: Array) -> Array:
+        """Return scores ``(N + 1, K)`` after moving cells ``(d,)`` along one of some features, and last those here.
+
+        The cells of each of the ``features`` ``(m,)``, the missing one last, begin at ``begins`` ``(m + 1,)``.
+        """
+        moved, here = self.stacked.score_moves(cells, features, begins)
+        return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
+
+    @cached_property
+    def stacked(self) -> StackedTrees:
+        """The same trees for compiled loops."""
+        return StackedTrees.whole(self)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

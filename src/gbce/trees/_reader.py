@@ -12,6 +12,7 @@ import numpy as np
 from gbce.base import Array, Outputs
 from gbce.budget import Budget
 from gbce.space import Space
+from gbce.trees._along import compiled_loops
 from gbce.trees._cells import CellTrees
 from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
@@ -158,12 +159,7 @@ class CellReader:
         budget : Budget, optional
             With a limit, few rows are evaluated; under a deadline, no large ensemble is read.
         """
-        self._forget_if_refitted()
-        if not self._read:
-            if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
-                return None
-            self._trees, self._read = read_cells(self.inside, self._space, self._rows), True
-        if self._trees is None or self._checked:
+        if self.read_unchecked(budget) is None or self._checked or self._trees is None:
             return self._trees
         x = self._rows_to_check(self._trees)
         limited = budget is not None and budget.limited
@@ -179,6 +175,20 @@ class CellReader:
                 f"The trees read from the {type(self._model).__name__} do not reproduce its predictions, so it is "
                 "treated as a black box."
             )
+        return self._trees
+
+    def read_unchecked(self, budget: Budget | None = None) -> CellTrees | None:
+        """Return the model as boxes of cells without calling it, unless a check has failed before."""
+        self._forget_if_refitted()
+        if not self._read:
+            if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
+                return None
+            self._trees, self._read = read_cells(self.inside, self._space, self._rows), True
+            if self._size() and compiled_loops() is None:
+                self.note = (
+                    f"numba cannot be imported, so the {type(self._model).__name__} is treated as a black box; with "
+                    "it, its trees are read, and are sampled with few model rows."
+                )
         return self._trees
 
     def _forget_if_refitted(self) -> None:

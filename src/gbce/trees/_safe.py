@@ -12,11 +12,9 @@ import numpy as np
 
 from gbce.base import Array, Target
 from gbce.space import Constraint, Space
-from gbce.targets import Class
 from gbce.trees._cells import CellTrees
-from gbce.trees._constraints import ScoreBounds, score_bounds_of
+from gbce.trees._question import ScoreConstraints, score_constraints
 from gbce.trees._safe_box import AllowedCells, GrowingBox, find_boxes, grow_box
-from gbce.trees._unattainable import sum_margin
 
 __all__ = ["Ranges", "find_safe_ranges"]
 
@@ -74,8 +72,8 @@ def find_safe_ranges(
         have none. None if score bounds are not sufficient for the target, if there are computed columns, or if no range
         is more than a point.
     """
-    bounds = score_bounds_of(trees.inside, target)
-    if bounds is None or not _is_sufficient(trees, target) or space.is_computed.any():
+    bounds = score_constraints(trees.inside, target)
+    if bounds is None or not bounds.sufficient or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
         return None
@@ -94,11 +92,6 @@ def find_safe_ranges(
     low, high = _round_ends(space, which, x[which], low, high)
     some = high > low
     return Ranges(which[some], low[some], high[some]) if some.any() else None
-
-
-def _is_sufficient(trees: CellTrees, target: Target) -> bool:
-    """Whether the score bounds are sufficient for the target: not for a probability among many classes."""
-    return not isinstance(target, Class) or trees.inside.link != "softmax" or target.probability == 0.5
 
 
 def _linearise_constraints(
@@ -128,11 +121,10 @@ class _HalfSpace(NamedTuple):
 
 
 def _find_boxes(
-    trees: CellTrees, cells: Array, bounds: ScoreBounds, which: Array, allowed: list[AllowedCells]
+    trees: CellTrees, cells: Array, bounds: ScoreConstraints, which: Array, allowed: list[AllowedCells]
 ) -> tuple[Array, Array] | None:
     """Return the first and last cells ``(k, c)`` of safe boxes; None if the point's own cells are not safe."""
-    margin = sum_margin(trees.tree, trees.value, trees.base, trees.epsilon, trees.n_trees, bounds.weights)
-    least = bounds.least + margin + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
+    least = bounds.least + bounds.margins(trees) + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
     least = least - bounds.weights @ trees.base
     some = np.arange(len(trees.tree))
     for j in trees.used.tolist():
