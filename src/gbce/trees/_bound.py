@@ -459,24 +459,10 @@ def find_lowest(
 ) -> Lowest:
     """Find the lowest price at which sums of leaves can satisfy score constraints, or a lower bound for it.
 
-    Parameters
-    ----------
-    leaves : Leaves
-        Leaves of all trees.
-    axes : list of Axis
-        One per feature that can move, over the same leaves.
-    least : array of shape (q,)
-        Lower bounds on the sums of worths.
-    known : float
-        Only rows cheaper than this are searched for.
-    judge : callable
-        Takes feasible cells ``(a,)``, as positions on the axes, and returns their status under the model itself.
-    most_changes : int, optional
-        Maximum number of features with a positive price.
-    most_work : int
-        Maximum number of leaves processed over all boxes.
-    late : callable
-        Whether time is up.
+    ``least`` ``(q,)`` are lower bounds on the sums of worths. Only rows cheaper than ``known`` and with at most
+    ``most_changes`` positive prices are searched for, until ``most_work`` leaves are processed or time is up
+    (``late``). ``judge`` takes feasible cells ``(a,)``, as positions on the axes, and returns their status under the
+    model itself.
     """
     search = _BoxSearch(leaves, axes, least, known, most_changes)
     judged: dict[bytes, CandidateStatus] = {}

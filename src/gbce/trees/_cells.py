@@ -27,28 +27,11 @@ _SINGLE = 1e-10  # relative rounding error of a model's sums above which it comp
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees, for traversal: a cell up to the cut, or one in a set, goes left.
+    """Nodes of all trees, for traversal: ``N`` nodes, ``T`` trees, ``S`` sets; arrays are ``(N,)`` unless noted.
 
-    Parameters
-    ----------
-    feature : int array of shape (N,)
-        Feature of each split; -1 for a leaf.
-    cut : int array of shape (N,)
-        Last cell that goes left, for ordered features.
-    group : int array of shape (N,)
-        Row of ``sets`` with the cells that go left, for unordered features; -1 for ordered ones.
-    missing_left : bool array of shape (N,)
-        Whether the missing cell goes left.
-    left, right : int arrays of shape (N,)
-        Child nodes.
-    value : array of shape (N, K)
-        Contribution of a leaf to the sum of each score.
-    divisor : float
-        The sums are divided by it.
-    roots : int array of shape (T,)
-        Root of each tree.
-    sets : bool array of shape (S, m)
-        Cells that go left, including the missing one.
+    A cell of ``feature`` (-1 for a leaf) up to ``cut`` goes left, or one in the row ``group`` of ``sets`` ``(S, m)`` if
+    that is not -1; ``missing_left`` is where the missing cell goes. ``value`` ``(N, K)`` is what a leaf adds to each
+    score, and the sums are divided by ``divisor``. ``roots`` is ``(T,)``.
     """
 
     feature: Array
@@ -67,34 +50,12 @@ class Nodes:
 class CellTrees:
     """A tree ensemble on cells of ``d`` encoded features: ``L`` leaves, ``K`` scores.
 
-    Parameters
-    ----------
-    inside : ModelStructure
-        Structure read from the model.
-    edges : tuple of d arrays
-        Largest value of every cell but the last: a value lies in the first cell whose edge is not below it.
-    low, high : arrays of shape (d,)
-        Range in which the cells are known; infinite where they are known everywhere.
-    first, last : int arrays of shape (L, d)
-        First and last cell that a leaf holds; none if first is above last.
-    missing : bool array of shape (L, d)
-        Whether a leaf holds the missing cell.
-    set_features : int array of shape (s,)
-        Unordered features, of which a leaf holds a set of cells.
-    set_of : int array of shape (L, s)
-        Row of ``allowed`` that is a leaf's set.
-    allowed : tuple of s bool arrays of shape (n_sets, n_cells + 1)
-        Cells in each set, the missing one last.
-    tree : int array of shape (L,)
-        Tree of each leaf, ascending.
-    value : array of shape (L, K)
-        Contribution of a leaf to each score.
-    base : array of shape (K,)
-        Scores before any tree.
-    epsilon : float
-        Relative rounding error of the model's own sums.
-    nodes : Nodes
-        The same trees, for traversal.
+    ``edges`` are the largest values of every cell but the last, for each feature: a value lies in the first cell whose
+    edge is not below it. Cells are known from ``low`` to ``high`` ``(d,)``. Leaf ``l`` holds the cells ``first[l, j]``
+    to ``last[l, j]`` of feature ``j`` (none if first is above last), and the missing one if ``missing[l, j]``; of the
+    unordered ``set_features`` ``(s,)`` it holds the row ``set_of[l, s]`` of ``allowed[s]`` ``(n_sets, n_cells + 1)``.
+    It belongs to ``tree`` ``(L,)``, ascending, and adds ``value`` ``(L, K)`` to ``base`` ``(K,)``. ``epsilon`` is the
+    relative rounding error of the model's own sums; ``nodes`` are the same trees for traversal.
 
     Examples
     --------

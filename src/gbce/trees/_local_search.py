@@ -51,20 +51,10 @@ class Scan(NamedTuple):
 class LocalSearch:
     """Search on the cells around one row; subclasses record the places that it passes.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    reachable : ReachableCells
-        Slots of the features that can move, with their prices.
-    read : callable
-        Takes scores ``(n, K)`` and returns potentials and whether they reach the target, each ``(n,)``.
-    by_price : bool
-        Whether totals are prices of places that reach the target; else they are potentials plus prices of any.
-    noise : float
-        Smallest gain in potential that is not rounding; relative above one unless by price.
-    dearest : float
-        Places of a higher price are ignored.
+    ``read`` takes scores ``(n, K)`` and returns potentials and whether they reach the target, each ``(n,)``. Totals are
+    prices of places that reach it if ``by_price``, else potentials plus prices of any. ``noise`` is the smallest gain
+    in potential that is not rounding, relative above one unless by price. Places of a higher price than ``dearest`` are
+    ignored.
     """
 
     def __init__(

@@ -57,30 +57,11 @@ def find_nearest_cells(
     most_changes: int | None = None,
     path: int = 0,
 ) -> NearestPoints:
-    """Find cheap points that reach a target, by the leaves of a tree ensemble.
+    """Find cheap points that reach a target by the leaves of a tree ensemble, the cheapest first; perhaps none.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    reachable : ReachableCells
-        Slots of the features that can move, with their prices.
-    constraints : ScoreConstraints
-        Constraints on the scores.
-    starts : array of shape (s, d), optional
-        Encoded points that may reach the target, such as training rows; the cheap ones that do serve as starts.
-    power : {1, 2}
-        The cost is the sum of prices to the power ``1 / power``.
-    most_changes : int, optional
-        Maximum number of changed features.
-    path : int
-        Up to this number of changes, also return the best point for each number that costs more with fewer changes.
-
-    Returns
-    -------
-    NearestPoints
-        Points that reach the target by these sums, which differ from the model's own in rounding, the cheapest first.
-        Empty if none was found, which does not prove that there is none.
+    ``starts`` ``(s, d)`` are points that may reach the target, such as training rows. The cost is the sum of prices to
+    the power ``1 / power``. Up to ``path`` changes, the best point for each number that costs more with fewer changes
+    is returned as well. Sums of leaves differ from the model's own in rounding.
     """
     search = _NearestSearch(trees, reachable, constraints)
     if len(reachable.moving):

@@ -91,32 +91,9 @@ def prove_cheapest(
 ) -> Optimum | None:
     """Bound the cost of all points that reach a target; None if that is impossible.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The first model, verified against its predictions.
-    space : Space
-        The features and their limits.
-    x0 : array of shape (d,)
-        The row, encoded.
-    target : Target
-        The resolved target.
-    known : array of shape (d,)
-        A point that reaches it.
-    accepts : callable
-        Takes points ``(n, d)`` and returns whether the model itself accepts them ``(n,)``, with the margin.
-    distance : {"l1", "l2", "changes"}
-        Cost of a point, see :class:`gbce.Nearest`.
-    margin : float
-        How far inside the target an output has to be.
-    most_changes : int, optional
-        Maximum number of changed features.
-    most_work : int
-        Maximum number of leaves processed.
-    late : callable
-        Whether time is up.
-    solver : bool
-        Whether HiGHS may close the gap that the search leaves open; it cannot be interrupted.
+    ``known`` ``(d,)`` is a point that reaches it, and ``accepts`` takes points ``(n, d)`` and returns whether the model
+    itself accepts them, by the ``margin`` that outputs have to be inside the target. ``late`` is whether time is up;
+    ``solver`` whether HiGHS, which cannot be interrupted, may close the gap that the search leaves open.
     """
     constraints = score_constraints(trees.inside, target, margin, ROUNDING)
     task = None if constraints is None else make_task(trees, space, x0, constraints, distance)

@@ -32,21 +32,9 @@ def find_pairs(
 ) -> None:
     """Pass points with two changes that reach the target below a price to ``accept``, the cheapest per pair.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    reachable : ReachableCells
-        Slots with prices that are monotone away from the row; no computed features.
-    constraints : ScoreConstraints
-        Constraints on weighted sums of scores.
-    below : float
-        Upper limit of the price.
-    accept : callable
-        Takes slots ``(k, m)``, the cheapest first, and returns the price of the first valid one, which becomes the new
-        limit; None if none is valid.
-    shown : int
-        Maximum number of points per pair.
+    It takes slots ``(k, m)``, at most ``shown`` and the cheapest first, and returns the price of the first valid one,
+    which becomes the new limit; None if none is valid. Prices are monotone away from the row, and no feature is
+    computed.
     """
     leaves, changes = enter_leaves(trees, reachable, below, _PAIR)
     if len(leaves) > _MOST_LEAVES:

@@ -283,6 +283,10 @@ def price_units(space: Space, x0: Array, distance: Literal["l1", "l2", "changes"
         own = slice(j, j + 1)
         changed = space.changed(values[:, None], x0[own], columns=own)[:, 0]
         size = space.change(values[:, None], x0[own], columns=own)[:, 0] / space.scale[j]
+        if distance == "l2":
+            rows, gap = np.repeat(x0[None, :], len(values), axis=0), np.isnan(values) != np.isnan(x0[j])
+            rows[:, j] = values
+            size[gap] = space.distance(rows[gap], x0)  # of a missing value, from where it might be
         powers = {"l1": size, "l2": size**2, "changes": 1.0}
         return np.where(changed, powers[distance], 0.0)
 

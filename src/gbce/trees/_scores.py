@@ -39,37 +39,15 @@ _MOST_AT_ONCE = 4_000_000  # leaf values summed at once: 32 MB; hand-tuned
 
 @dataclass(frozen=True, eq=False)
 class TreeScores:
-    """Scores that are a sum over trees: at a node, a value up to the threshold, or a category in a set, goes left.
+    """Scores that are a sum over trees: ``N`` nodes, ``T`` trees, ``K`` scores; arrays are ``(N,)`` unless noted.
 
-    Parameters
-    ----------
-    column : int array of shape (N,)
-        Column of each split; -1 for a leaf.
-    threshold : array of shape (N,)
-        Largest value that goes left; NaN for a set of categories.
-    left, right : int arrays of shape (N,)
-        Child nodes.
-    missing_left : bool array of shape (N,)
-        Whether a missing value goes left.
-    value : array of shape (N, K)
-        Contribution of a leaf to the sum of each score.
-    roots : int array of shape (T,)
-        Root of each tree; its nodes end where the next tree begins.
-    base : array of shape (K,)
-        Scores before any tree.
-    single : bool
-        Whether the columns are first rounded to single precision.
-    epsilon : float
-        Relative rounding error of the model's own sums.
-    zero : float
-        Numbers of at most this size are read as zero.
-    set_of : int array of shape (N,), optional
-        Row of ``sets`` that goes left at a node; -1 for a threshold. A column has thresholds or sets, never both; one
-        with sets holds codes 0, 1, ... for its categories.
-    sets : bool array of shape (S, M + 1), optional
-        Which codes below M are in each set, and last whether any other code is.
-    divisor : float
-        Of the sums: a forest adds the votes of its trees and divides in the end, so that tied votes stay equal.
+    A value of ``column`` (-1 for a leaf) up to ``threshold`` goes ``left``, or a category in the row ``set_of`` of
+    ``sets`` ``(S, M + 1)`` if that is not -1: which codes below M, and last whether any other. A column has thresholds
+    or sets, never both; one with sets holds codes 0, 1, ... ``value`` ``(N, K)`` is what a leaf adds to each score; the
+    nodes of a tree begin at ``roots`` ``(T,)``, and scores at ``base`` ``(K,)``. ``single`` is whether columns are
+    first rounded to single precision, ``epsilon`` the relative rounding error of the model's own sums, and numbers up
+    to ``zero`` are read as zero. Sums are divided by ``divisor`` in the end, as a forest does, so that tied votes stay
+    equal.
 
     Examples
     --------

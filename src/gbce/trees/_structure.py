@@ -138,23 +138,12 @@ def _rescale(parts: Parts, factor: float, shift: float) -> Parts:
 
 @dataclass(frozen=True, eq=False)
 class ModelStructure:
-    """Structure of a fitted model.
+    """A fitted model: ``columns`` maps encoded rows ``(n, d)`` to columns ``(n, C)``, and ``parts`` these to scores.
 
-    Parameters
-    ----------
-    columns : callable
-        Maps encoded rows ``(n, d)`` to the columns ``(n, C)`` that the scores use.
-    parts : TreeScores or LinearScores
-        Scores of these columns.
-    link : {"identity", "exp", "expm1", "logistic", "softmax", "sign"}
-        Maps scores to outputs. A single logistic score is that of the second class; the sign of zero is 1.
-    classes : tuple, optional
-        Labels of a classifier.
-    stepwise : frozenset of int
-        Features that are encoded as levels on the way, or are category codes.
-    nonlinear : frozenset of int
-        Features that pass through monotone functions which may be flat in places, be clipped, or be rounded unevenly in
-        the last digits.
+    ``link``, one of identity, exp, expm1, logistic, softmax and sign, maps scores to outputs: a single logistic score
+    is that of the second class, and the sign of zero is 1. ``stepwise`` features are encoded as levels on the way, or
+    are category codes; ``nonlinear`` ones pass through monotone functions which may be flat in places, be clipped, or
+    be rounded unevenly in the last digits.
     """
 
     columns: Callable[[Array], Array]

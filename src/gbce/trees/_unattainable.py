@@ -44,24 +44,9 @@ def prove_unattainable(
 ) -> Proof | None:
     """Prove that no row that ``x0`` may become reaches the target; None if that is not proved.
 
-    Parameters
-    ----------
-    structure : ModelStructure
-        Structure of the model.
-    space : Space
-        The features and their limits.
-    x0 : array of shape (d,)
-        The row, encoded.
-    target : Target
-        The resolved target.
-    x : array of shape (n, d)
-        Known rows that ``x0`` may become, none of which reaches the target.
-    outputs : array of shape (n,)
-        The model's own outputs for them, as the target reads them; the structure must reproduce them.
-    trees : CellTrees, optional
-        The structure on cells, if it has been read.
-    most_work : int
-        Maximum number of leaves processed over all boxes of cells; with 0, one box.
+    ``x`` ``(n, d)`` are known rows that ``x0`` may become, none of which reaches the target, and ``outputs`` ``(n,)``
+    the model's own, as the target reads them, which the structure must reproduce. ``trees`` is the structure on cells,
+    if it has been read; at most ``most_work`` leaves are processed over all boxes of cells, with 0 those of one box.
     """
     if not agrees(structure, x, outputs, target.label if isinstance(target, Class) else None):
         return None
@@ -155,14 +140,8 @@ class EnumeratedFeature:
 class RowBox:
     """All rows that are attainable, in the columns of the model.
 
-    Parameters
-    ----------
-    box : Box
-        Encloses every row.
-    enumerated : tuple of EnumeratedFeature
-        Features with few values, whose columns depend on each other.
-    owner : int array of shape (C,)
-        Which of ``enumerated`` determines a column; -1 for an interval or a constant column.
+    ``box`` encloses them. ``enumerated`` are features with few values, whose columns depend on each other, and
+    ``owner`` ``(C,)`` is which of them determines a column; -1 for an interval or a constant column.
     """
 
     box: Box
