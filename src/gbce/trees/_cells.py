@@ -5,22 +5,36 @@ outputs and the nearest attainable value in each cell follow without calling the
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gbce.base import Array, Outputs, Target
 from gbce.predictors import Predictor
 from gbce.space import Space
-from gbce.trees._along import StackedTrees
 from gbce.trees._structure import ModelStructure
 
-__all__ = ["CellTrees", "Nodes", "nearest_values", "outputs_of", "why_unreadable"]
+if TYPE_CHECKING:
+    from gbce.trees._along import StackedTrees
+
+__all__ = ["CellTrees", "Nodes", "compiled_loops", "nearest_values", "outputs_of", "why_unreadable"]
 
 # Links whose outputs follow from scores.
 _LINKS = ("identity", "exp", "logistic", "softmax")
 _SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
+
+
+@cache
+def compiled_loops() -> ModuleType | None:
+    """Return the module of compiled loops over nodes; None if numba cannot be imported."""
+    try:
+        from gbce.trees import _along_loops
+    except ImportError:
+        return None
+    return _along_loops
+
 
 # --- ensembles on cells ----------------------------------------------------------------------------------------------
 
@@ -44,6 +58,11 @@ class Nodes:
     divisor: float
     roots: Array
     sets: Array
+
+    @cached_property
+    def children(self) -> Array:
+        """Right and left child of each node, interleaved ``(2N,)`` for a single lookup."""
+        return np.column_stack([self.right, self.left]).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,19 +154,26 @@ class CellTrees:
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        return np.asarray(self.base + self.stacked.scores(cells.astype(np.int32)) / self.nodes.divisor)
+        nodes, loops = self.nodes, compiled_loops()
+        assert loops is not None  # without it no ensemble is read
+        total = np.zeros((len(cells), nodes.value.shape[1]))
+        splits = (nodes.feature, nodes.cut, nodes.group, nodes.missing_left, nodes.left, nodes.right, nodes.sets)
+        loops.sum_leaves(cells, self.n_cells, nodes.roots, *splits, nodes.value, total)
+        return np.asarray(self.base + total / nodes.divisor)
 
     def score_moves(self, cells: Array, features: Array, begins: Array) -> Array:
         """Return scores ``(N + 1, K)`` after moving cells ``(d,)`` along one of some features, and last those here.
 
         The cells of each of the ``features`` ``(m,)``, the missing one last, begin at ``begins`` ``(m + 1,)``.
         """
-        moved, here = self.stacked.score_moves(cells, features, begins)
+        moved, here = self._stacked.score_moves(cells, features, begins)
         return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
 
     @cached_property
-    def stacked(self) -> StackedTrees:
-        """The same trees for compiled loops."""
+    def _stacked(self) -> "StackedTrees":
+        """The same trees for loops along columns."""
+        from gbce.trees._along import StackedTrees
+
         return StackedTrees.whole(self)
 
     def outputs(self, cells: Array) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.space import Space
-from gbce.trees._along import compiled_loops
 from gbce.trees._cells import CellTrees, Nodes
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure
@@ -259,12 +258,12 @@ class _Domain(NamedTuple):
 
 
 def read_cells(structure: ModelStructure | None, space: Space, rows: Array) -> CellTrees | None:
-    """Return a tree ensemble on cells of the features; None for other models, without cells, or without numba.
+    """Return a tree ensemble on cells of the features; None for other models, or if cells cannot be found.
 
     ``rows`` ``(n, d)`` are encoded data rows, for features without bounds. Callers must check that ``structure``
     reproduces the model's own outputs.
     """
-    if structure is None or not isinstance(structure.parts, TreeScores) or len(rows) == 0 or compiled_loops() is None:
+    if structure is None or not isinstance(structure.parts, TreeScores) or len(rows) == 0:
         return None
     try:
         return _translate(structure, structure.parts, space, np.asarray(rows, dtype=float))

@@ -21,7 +21,6 @@ from gbce.draws import TAIL_LEVELS, Draws, ExactFigures, Points, SamplerInfo
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
-from gbce.trees._along import compiled_loops
 from gbce.trees._cells import CellTrees, why_unreadable
 from gbce.trees._grid import Axis, Grid, read_cell_outputs
 
@@ -206,8 +205,6 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
     """Return the ensembles; raise NotExactError if a model cannot be read."""
     found = []
     for predictor, trees in zip(posterior.predictors, ensembles, strict=True):
-        if trees is None and compiled_loops() is None:
-            raise NotExactError("numba, which compiles the loops over trees, cannot be imported")
         if trees is None:
             budget = ", or the budget is too small to check it" if posterior.budget.limited else ""
             raise NotExactError(f"{predictor.name} is not a tree ensemble that can be read{budget}")
