@@ -188,7 +188,7 @@ class Cells:
         if trees is None:
             raise CannotRunError("cannot read this model")
         self.trees: CellTrees = trees
-        wish = score_constraints(trees, case.target)
+        wish = score_constraints(trees.inside, case.target)
         assert wish is not None
         self.wish: ScoreConstraints = wish.beyond(wish.rounding(trees))
         known = case.data[:: max(1, len(case.data) // KNOWN)]

@@ -161,7 +161,7 @@ def test_a_thousand_columns_of_trees_are_searched(make):
     space = gbce.Space.real(1_000)
     trees = read_cells(read_structure(model, space), space, x)
     assert len(trees.used) > 255
-    wish = score_constraints(trees, target.resolve(1.0))
+    wish = score_constraints(trees.inside, target.resolve(1.0))
     found = find_nearest_cells(trees, reachable_cells(trees, space, row, price_units(space, row)), wish, x)
     assert model.predict(found.x[:1])[0] >= target.y - 1e-9
     assert (found.changes > 0).all()

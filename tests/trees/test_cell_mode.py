@@ -19,8 +19,7 @@ from gbce.budget import Budget
 from gbce.draws import Scene
 from gbce.predictors import as_predictor
 from gbce.trees import mode_on_cells
-from gbce.trees._descent import CellDescent, objective_on_cells
-from gbce.trees._mode import path_on_cells
+from gbce.trees._mode import ModeSearch, objective_on_cells, path_on_cells
 
 OPTIMAL = 0.95  # share of small cases that must be solved exactly; the search is no proof
 SMALL = {"n_estimators": 8, "num_leaves": 4, "min_child_samples": 5, "learning_rate": 0.5, "verbose": -1, "n_jobs": 1}
@@ -131,11 +130,11 @@ def test_all_single_moves_from_any_place_come_to_what_the_model_says(kind):
     rng = np.random.default_rng(3)
     scene = scene_of(*question(2, kind, SETS[1]), gbce.Sparse(change=0.3))
     objective = objective_on_cells(scene.posterior, scene.mixture)
-    reachable, descent = objective.reachable, CellDescent(objective, np.inf)
+    reachable, descent = objective.reachable, ModeSearch(objective)
     can = np.flatnonzero(np.isfinite(reachable.price))
     for _ in range(3):
         descent.slots = np.array([rng.choice(can[reachable.feature[can] == i]) for i in range(len(reachable.moving))])
-        scan = descent._scan_moves()
+        scan = descent.scan()
         slots = np.tile(descent.slots, (len(can), 1))
         slots[np.arange(len(can)), reachable.feature[can]] = can
         x = reachable.points(slots)

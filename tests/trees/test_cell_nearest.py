@@ -22,7 +22,7 @@ from gbce.trees import (
     read_structure,
     score_constraints,
 )
-from gbce.trees._move_table import MoveTable, enter_leaves
+from gbce.trees._pairs import enter_leaves
 from support.cells import boosted, read, slots_that_can_be_had
 from support.position import Position
 
@@ -69,7 +69,7 @@ def test_small_ensembles_are_nearly_always_solved_exactly(kind, power):
         model, data, x0, y = small_case(seed, kind)
         space = gbce.Space.real(3, scale=[1.0, 0.5, 2.0])
         trees, wish = read(model, space, data), at_least(y)
-        offers = reachable_cells(trees, space, x0, price_units(space, x0, power))
+        offers = reachable_cells(trees, space, x0, price_units(space, x0, f"l{power}"))
         found = find_nearest_cells(trees, offers, wish, data, power=power, path=3)
         best = brute_force(trees, offers, wish)
         assert (model.predict(found.x) >= y - 1e-9).all()
@@ -123,7 +123,7 @@ def test_levels_whole_numbers_and_limits_are_kept(rules):
     space = gbce.Space.infer(frame, **rules)
     data = space.encode(frame)
     trees = read(model, space, data)
-    wish = score_constraints(trees, gbce.Class(True))
+    wish = score_constraints(trees.inside, gbce.Class(True))
     wish = wish.beyond(wish.rounding(trees))
     refused = np.flatnonzero(~model.predict(frame))
     exact = 0
@@ -207,7 +207,7 @@ def test_a_class_is_reached_where_the_model_says_so(target, margin):
     model = RandomForestClassifier(10, random_state=0).fit(data, (data @ [1, 1, -1, 0.5] > 0).astype(int))
     space = gbce.Space.real(4)
     trees = read(model, space, data)
-    wish = score_constraints(trees, target, margin)
+    wish = score_constraints(trees.inside, target, margin)
     tied = wish.beyond(wish.rounding(trees))
     p = model.predict_proba(data)
     low, high = target.accepted()
@@ -226,7 +226,7 @@ def test_a_range_has_two_sides():
         model, data, x0, y = small_case(number, "forest")
         space = gbce.Space.real(3)
         trees = read(model, space, data)
-        wish = score_constraints(trees, Range(y - 0.4, y, scale=1, tolerance=0))
+        wish = score_constraints(trees.inside, Range(y - 0.4, y, scale=1, tolerance=0))
         offers = reachable_cells(trees, space, x0, price_units(space, x0))
         inside = np.abs(model.predict(data) - (y - 0.2)) <= 0.2
         if not inside.any():
@@ -250,16 +250,15 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
     trees = read(model, space, data)
     x0 = data[0]
     offers = reachable_cells(trees, space, x0, price_units(space, x0))
-    entries = enter_leaves(trees, offers)
-    table = MoveTable(trees, offers, np.eye(2), entries.leaf)
+    leaves, n_changes = enter_leaves(trees, offers, np.inf, len(offers.moving))
     rng = np.random.default_rng(0)
     slots = all_slots(offers)
     position = Position(trees, offers.cells)
     for at in slots[rng.integers(len(slots), size=20)]:
-        table.move_to(at)
         for i, j in enumerate(offers.moving.tolist()):
             position.move(j, int(at[i] - offers.starts[i]))
-        steps, here = table.score_moves()
+        *steps, here = trees.score_moves(offers.cells_at(at[None, :])[0], offers.moving, offers.starts)
+        steps = np.array(steps)
         for i, j in enumerate(offers.moving.tolist()):
             own = np.arange(offers.starts[i], offers.starts[i + 1])
             can = np.isfinite(offers.price[own])
@@ -268,9 +267,10 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
         inside = np.ones(len(trees.value), dtype=bool)
         for j in trees.used.tolist():
             inside &= trees.holds(j, int(position.cells[j]))
-        held = np.flatnonzero(np.isin(entries.leaf, np.flatnonzero(inside)))
-        assert len(held) == trees.n_trees
-        assert (entries.price[held] <= offers.cost(at) + 1e-12).all()
+        held = np.isin(leaves, np.flatnonzero(inside))
+        assert held.sum() == trees.n_trees
+        assert (n_changes[held] <= (at != offers.here).sum()).all()
+        assert np.isin(leaves[held], enter_leaves(trees, offers, offers.cost(at) + 1e-12, len(at))[0]).all()
 
 
 def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
@@ -282,7 +282,7 @@ def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
     space = gbce.Space.infer(x)
     trees = read_cells(read_structure(model, space), space, x)
     said = model.predict(x)
-    wish = score_constraints(trees, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
+    wish = score_constraints(trees.inside, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
     sums = trees.scores(trees.cells(x)) @ wish.weights.T
     clear = np.abs(said - np.median(said)) > 1e-9
     np.testing.assert_array_equal((wish.shortfall(sums) <= 0)[clear], (said >= np.median(said))[clear])

@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,6 @@ import gbce
 from gbce.trees import _nearest as _cell_nearest
 from gbce.trees import _pairs as _cell_pairs
 from gbce.trees import find_nearest_cells, price_units, reachable_cells, score_constraints
-from gbce.trees._move_table import enter_leaves
 from gbce.trees._pairs import find_pairs
 from support.cells import boosted, read, slots_that_can_be_had
 
@@ -80,7 +80,7 @@ def questions(seed, kind, fixed=1.0, power=1):
     model, data, target = numbers(seed, kind)
     space = gbce.Space.real(5)
     trees = read(model, space, data)
-    wish = score_constraints(trees, target)
+    wish = score_constraints(trees.inside, target)
     wish = wish.beyond(wish.rounding(trees))
     for x0 in data[:6]:
         if wish.shortfall(trees.scores(trees.cells(x0[None, :])) @ wish.weights.T)[0] > 0:
@@ -110,7 +110,7 @@ def test_no_pair_is_ruled_out_that_is_the_cheapest(kind):
             seen.append(float(offers.cost(slots[0])))
             return seen[-1]
 
-        find_pairs(trees, offers, wish, enter_leaves(trees, offers), np.inf, accept)
+        find_pairs(trees, offers, wish, np.inf, accept)
         alone, best = (best_of_two(trees, offers, wish, most) for most in (1, 2))
         assert seen == sorted(seen, reverse=True)  # each has to be cheaper than the one before
         np.testing.assert_allclose(min([alone, *seen]), best, rtol=1e-12)
@@ -139,7 +139,7 @@ def test_levels_whole_numbers_and_limits_take_part(rules):
     space = gbce.Space.infer(frame, **rules)
     data = space.encode(frame)
     trees = read(model, space, data)
-    wish = score_constraints(trees, gbce.Class(True))
+    wish = score_constraints(trees.inside, gbce.Class(True))
     wish = wish.beyond(wish.rounding(trees))
     compared = 0
     for x0 in data[np.flatnonzero(~model.predict(frame))[:12]]:
@@ -162,7 +162,7 @@ def test_rows_with_gaps_are_moved_as_well():
     space = gbce.Space([gbce.Feature(name, missing="any") for name in "abcd"])
     trees = read(model, space, data)
     said = model.predict(data)
-    wish = score_constraints(trees, gbce.AtLeast(float(np.quantile(said, 0.9)), scale=1.0).resolve(1.0))
+    wish = score_constraints(trees.inside, gbce.AtLeast(float(np.quantile(said, 0.9)), scale=1.0).resolve(1.0))
     rows = data[np.isnan(data).any(axis=1) & (said < np.median(said))][:8]
     for x0 in rows:
         offers = reachable_cells(trees, space, x0, pricing(x0, np.ones(4), np.full(4, 0.3)))
@@ -179,7 +179,7 @@ def test_numbers_that_become_missing_are_half_of_a_pair():
     model = LGBMRegressor(n_estimators=10, num_leaves=6, random_state=0, verbose=-1, n_jobs=1).fit(data, y)
     space = gbce.Space([gbce.Feature(name, missing="any") for name in "abc"])
     trees = read(model, space, data)
-    wish = score_constraints(trees, gbce.AtLeast(0.4, scale=1.0).resolve(1.0))
+    wish = score_constraints(trees.inside, gbce.AtLeast(0.4, scale=1.0).resolve(1.0))
     wish = wish.beyond(wish.rounding(trees))
     gone = 0
     for x0 in data[~np.isnan(data).any(axis=1)][:10]:
@@ -191,7 +191,7 @@ def test_numbers_that_become_missing_are_half_of_a_pair():
             missing.append(bool(np.isnan(offers.points(slots[:1])).any()))
             return seen[-1]
 
-        find_pairs(trees, offers, wish, enter_leaves(trees, offers), np.inf, accept)
+        find_pairs(trees, offers, wish, np.inf, accept)
         alone, best = (best_of_two(trees, offers, wish, most) for most in (1, 2))
         np.testing.assert_allclose(min(alone, seen[-1]), best, rtol=1e-12)
         gone += missing[-1] and best < alone
@@ -203,7 +203,7 @@ def test_rules_between_columns_are_kept():
     space = gbce.Space.real(5)
     rule = gbce.Space([gbce.Feature(f"x{j}") for j in range(5)], constraints=["x0 + x1 <= 1"])
     trees = read(model, space, data)
-    wish = score_constraints(trees, target)
+    wish = score_constraints(trees.inside, target)
     found_any = 0
     for x0 in data[:12]:
         if not rule.admissible(x0[None, :], x0)[0]:
@@ -220,7 +220,7 @@ def test_a_limit_of_work_leaves_what_was_found_before(monkeypatch):
     model, data, target = numbers(1, "forest")
     space = gbce.Space.real(5)
     trees = read(model, space, data)
-    wish = score_constraints(trees, target)
+    wish = score_constraints(trees.inside, target)
     shown = []
     scan = _cell_pairs._Pairs.scan
     monkeypatch.setattr(_cell_pairs._Pairs, "scan", lambda *given: shown.append(given[1:3]) or scan(*given))
@@ -245,7 +245,7 @@ def test_a_grid_of_too_many_cells_is_not_laid_out():
     space = gbce.Space.real(2)
     trees = read(model, space, data)
     assert np.prod(trees.n_cells.astype(float)) > 100 * _cell_pairs._MOST_CELLS  # several GB of prices
-    wish = score_constraints(trees, gbce.AtLeast(float(np.quantile(y, 0.9)), scale=1.0).resolve(1.0))
+    wish = score_constraints(trees.inside, gbce.AtLeast(float(np.quantile(y, 0.9)), scale=1.0).resolve(1.0))
     offers = reachable_cells(trees, space, np.array([0.2, 0.1]), price_units(space, np.array([0.2, 0.1])))
     tracemalloc.start()
     found = find_nearest_cells(trees, offers, wish, data[y > np.quantile(y, 0.9)])
@@ -260,12 +260,12 @@ def test_going_without_a_change_pays_where_changing_costs(monkeypatch):
     model = RandomForestClassifier(40, random_state=0, n_jobs=1).fit(x[::2], y[::2])
     space, units = gbce.Space.real(x.shape[1]), np.median(np.abs(x - np.median(x, axis=0)), axis=0)
     trees = read(model, space, x)
-    wish = score_constraints(trees, gbce.Class(1))
+    wish = score_constraints(trees.inside, gbce.Class(1))
     wish = wish.beyond(wish.rounding(trees))
     rows = x[model.predict(x) == 0][:30]
     cost = []
-    for share in (_cell_nearest._FIXED_SHARE, np.inf):
-        monkeypatch.setattr(_cell_nearest, "_FIXED_SHARE", share)
+    for share in (_cell_nearest._NEAREST.fixed_share, np.inf):
+        monkeypatch.setattr(_cell_nearest, "_NEAREST", replace(_cell_nearest._NEAREST, fixed_share=share))
         cost.append([])
         for x0 in rows:
             offers = reachable_cells(trees, space, x0, pricing(x0, units, np.ones(x.shape[1])))

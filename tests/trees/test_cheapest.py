@@ -1,6 +1,5 @@
 """Proofs of optimality against brute force over all cells: bounds hold, and they are met."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -123,12 +122,12 @@ def wishes_for(rng, outputs, now, classes):
 def test_a_box_is_cut_where_what_one_side_loses_times_what_the_other_pays_is_largest():
     rng = np.random.default_rng(5)
     price = np.abs(np.arange(10) - 4.0)
-    offers = [CellPrices(j, np.arange(10), np.arange(10.0), (j + 1) * price, price > 0, 4, False) for j in range(2)]
+    offers = [CellPrices(j, np.arange(10), (j + 1) * price, 4, False) for j in range(2)]
     low = rng.integers(0, 9, size=(30, 2))
     high = np.minimum(low + rng.integers(1, 5, size=(30, 2)), 10)
     sets = rng.random((6, 10)) < 0.3
     axes = [Intervals(offer, low[:, j], high[:, j]) for j, offer in enumerate(offers)]
-    axes.append(Sets(replace(offers[0], feature=2), sets, rng.integers(0, 6, size=30)))
+    axes.append(Sets(offers[0]._replace(feature=2), sets, rng.integers(0, 6, size=30)))
     gain, cells, everything = rng.random(30), np.array([4, 4, 4]), np.arange(30)
     parts = tuple(axis.whole() for axis in axes)
     worths = {}
@@ -211,5 +210,5 @@ def test_what_the_search_leaves_open_the_solver_closes(name):
 def test_a_program_that_is_too_large_is_not_solved(monkeypatch):
     monkeypatch.setattr("gbce.trees._milp._MOST_VARIABLES", 10)
     proofs = list(prove_many("forest", 10, most_work=0))
-    assert all(found.lower <= least for found, _, least, *_ in proofs)
+    assert all(found.lower <= least * (1 + 1e-12) for found, _, least, *_ in proofs)
     assert any(found.lower < 0.9 * least for found, _, least, *_ in proofs)

@@ -122,14 +122,14 @@ def seek_on_cells(
         return
     trees = posterior.read_trees()
     reachable = None if trees is None else reachable_cells(
-        trees, scene.space, scene.x0, price_units(scene.space, scene.x0, power)
+        trees, scene.space, scene.x0, price_units(scene.space, scene.x0, "l2" if power == 2 else "l1")
     )  # fmt: skip
     if trees is None or reachable is None:
         return
-    constraints = score_constraints(trees, target, reaching.margin)
+    constraints = score_constraints(trees.inside, target, reaching.margin)
     variants = (
         [_constrain_outputs(trees, posterior, reaching)]
-        if constraints is None
+        if constraints is None or not constraints.exact
         else _handle_ties(trees, reaching, constraints)
     )
     for variant in variants:

@@ -47,7 +47,6 @@ from gbce.trees import (
     TreeScores,
     describe_answer,
     find_safe_ranges,
-    prove_over_all_cells,
     prove_unattainable,
 )
 
@@ -61,9 +60,7 @@ _FEWEST_COPIES = 100  # with fewer no reliability is reported: its standard erro
 _MOST_CONFIRMED = 10  # points tried one by one if the model rejects the answer, chosen by hand
 _REFIT_COPIES = 100  # noisy copies per refitted model; the number of models dominates the error
 _CHECKED = 256  # evaluated points that the structure read from a model must reproduce, chosen by hand
-# Limits of a proof under a deadline: boxes (a tenth of a second) and grid cells (some milliseconds).
-_BOXES_IN_TIME: dict[str, Any] = {"most_boxes": 100}
-_CELLS_IN_TIME: dict[str, Any] = {"most_cells": 200_000}
+_WORK_IN_TIME: dict[str, Any] = {"most_work": 200_000}  # of a proof under a deadline: about a tenth of a second
 
 # --- rules, policy and answer ----------------------------------------------------------------------------------------
 
@@ -396,32 +393,18 @@ class Prover:
         return self._reader.inside
 
     def prove(self, query: Query, posterior: GibbsPosterior, known: Points) -> Proof | None:
-        """Return a proof that no row can reach the target, None if a known one does or no proof is found.
-
-        Tries the box of all rows, then every cell, then, with too many cells, a partition of the box.
-        """
+        """Return a proof that no row can reach the target, None if a known one does or no proof is found."""
         decides = query.target.reads_classes and posterior.predictors[0].decide_always  # by a threshold of its own
         if query.row.reached[0, 0] or known.reached[:, 0].any() or decides or self.inside is None:
             return None
         seen = known.take(_pick_checks(known))
         x, outputs = np.vstack([query.row.x, seen.x]), np.append(query.row.outputs[:, 0], seen.outputs[:, 0])
-        problem = query.space, query.x0, query.target, x, outputs
         hurried = posterior.budget.deadline is not None
-        proof = prove_unattainable(self.inside, *problem, most_boxes=1)
-        if proof is not None:
-            return proof
-        trees = _read_unless_counted(posterior) if isinstance(self.inside.parts, TreeScores) else None
-        scanned = None if trees is None else prove_over_all_cells(trees, *problem, **_CELLS_IN_TIME if hurried else {})
-        if scanned is not None:  # every cell was visited
-            return scanned.proof
-        return prove_unattainable(self.inside, *problem, **_BOXES_IN_TIME if hurried else {})
-
-
-def _read_unless_counted(posterior: GibbsPosterior) -> CellTrees | None:
-    """Return the first model as cells; None if it has none, or if the rows that check it count towards a limit."""
-    if posterior.budget.max_rows is not None:
-        return None
-    return _read_first(posterior)
+        trees = self._reader.read_unchecked(posterior.budget)  # checked by what is known
+        if trees is None and isinstance(self.inside.parts, TreeScores):
+            return None
+        problem = query.space, query.x0, query.target, x, outputs
+        return prove_unattainable(self.inside, *problem, trees, **_WORK_IN_TIME if hurried else {})
 
 
 def _pick_checks(known: Points) -> Array:

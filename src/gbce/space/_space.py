@@ -482,9 +482,9 @@ class Space:
         both = np.isnan(x) & np.isnan(x0)
         return np.where(both, 0.0, np.where(missing, np.where(unordered, 1.0, self.scale[columns]), size))
 
-    def changed(self, x: Array, x0: Array) -> Array:
-        """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
-        return self.change(x, x0) > ROUNDING * self.scale
+    def changed(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
+        """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``; ``columns`` as in :meth:`change`."""
+        return self.change(x, x0, columns=columns) > ROUNDING * self.scale[columns]
 
     # --- encoding and decoding ------------------------------------------------------------------------------
 

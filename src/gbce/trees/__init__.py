@@ -6,12 +6,12 @@ calling the model.
 """
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable
-from gbce.trees._constraints import Proof, describe_answer, describe_cheapest
 from gbce.trees._gibbs import GibbsTrees, draw_if_many
 from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
-from gbce.trees._optimum import Optimum, prove_cheapest, prove_over_all_cells
+from gbce.trees._optimum import Optimum, prove_cheapest
+from gbce.trees._proof import Proof, describe_answer, describe_cheapest
 from gbce.trees._question import (
     Price,
     ReachableCells,
@@ -60,7 +60,6 @@ __all__ = [
     "path_on_cells",
     "price_units",
     "prove_cheapest",
-    "prove_over_all_cells",
     "prove_unattainable",
     "reachable_cells",
     "read_cell_outputs",

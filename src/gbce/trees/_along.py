@@ -6,6 +6,7 @@ can change, with splits on other columns resolved; the loops over nodes are comp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -69,7 +70,22 @@ class StackedTrees:
         cls, ensembles: Sequence[CellTrees], x0: Array, free: Array, common: Sequence[CommonCells]
     ) -> "StackedTrees":
         """Stack ensembles, with the features ``free`` ``(m,)`` on common cells and all others at the row's."""
-        parts = [_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)]
+        return cls._join([_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)], common)
+
+    @classmethod
+    def whole(cls, trees: CellTrees) -> "StackedTrees":
+        """Return one ensemble on all of its own cells, the last of each feature for missing values.
+
+        Scores are the sums of its leaves as the model adds them, before they are divided and without the base.
+        """
+        common = [CommonCells((np.arange(n + 1),), n) for n in trees.n_cells.tolist()]
+        placed = _place_on_cells(trees, np.zeros(len(common)), np.arange(len(common)), common, 0)
+        values = trees.nodes.value
+        return cls._join([placed._replace(value=values, base=np.zeros(values.shape[1]), total=float("nan"))], common)
+
+    @classmethod
+    def _join(cls, parts: "Sequence[_Placed]", common: Sequence[CommonCells]) -> "StackedTrees":
+        """Return models one after the other, their nodes ordered tree by tree."""
         starts = np.cumsum([0, *(len(part.nodes) for part in parts)])[:-1]
         set_starts = np.cumsum([0, *(len(part.words) for part in parts)])[:-1]
         slots = np.cumsum([0, *(len(part.base) for part in parts)])
@@ -88,7 +104,7 @@ class StackedTrees:
         place[order] = np.arange(len(order))
         nodes[:, 2] = place[children[:, 0]]
         nodes, value, roots = nodes[order], value[order], place[roots]
-        by_cell = np.zeros(len(free), dtype=bool)
+        by_cell = np.zeros(len(common), dtype=bool)
         by_cell[nodes[nodes[:, 3] >= 0, 0]] = True
         owned = tuple(slice(int(a), int(b)) for a, b in pairwise(slots))
         return cls(
@@ -100,7 +116,7 @@ class StackedTrees:
             base=base,
             n_known=np.array([one.n_known for one in common], dtype=np.int32),
             by_cell=by_cell,
-            trees_of=tuple(np.unique(tree_of[nodes[:, 0] == j]).astype(np.int64) for j in range(len(free))),
+            trees_of=tuple(np.unique(tree_of[nodes[:, 0] == j]).astype(np.int64) for j in range(len(common))),
             owned=owned,
             totals=tuple(part.total for part in parts),
             ends=_bound_scores(nodes, tree_of, value, slot, base),
@@ -116,6 +132,26 @@ class StackedTrees:
         loops = _require_loops()
         loops.sum_scores(cells, self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, found, paths)
         return found, paths
+
+    def score_moves(self, cells: Array, columns: Array, begins: Array) -> tuple[Array, Array]:
+        """Return the scores ``(N, S)`` after moving a point ``(m,)`` along one of its columns, and here ``(S,)``.
+
+        The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)``.
+        """
+        point = cells[None, :].astype(np.int32)
+        here, paths = self.follow(point)
+        out, loops = np.empty((int(begins[-1]), here.shape[1])), _require_loops()
+        loops.score_moves(
+            columns, begins, self.by_cell, *self._listed_trees, point, here, paths, self.roots, self.slot, self.n_known,
+            self.nodes, self.words, self.value, out,
+        )  # fmt: skip
+        return out, here[0]
+
+    @cached_property
+    def _listed_trees(self) -> tuple[Array, Array]:
+        """The trees that split on each column, one column after the other, and where each begins ``(m + 1,)``."""
+        begins = np.concatenate([[0], np.cumsum([len(trees) for trees in self.trees_of])])
+        return np.concatenate([*self.trees_of, np.zeros(0, dtype=np.int64)]), begins.astype(np.int64)
 
     def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
         """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""
@@ -188,7 +224,7 @@ def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[C
             nodes[listed, 3] = n_sets + np.arange(len(listed))
             sets.append(given.sets[given.group[listed]][:, own])
             n_sets += len(listed)
-    while (further := follow[follow]).tolist() != follow.tolist():
+    while not np.array_equal(further := follow[follow], follow):
         follow = further
     nodes[~split, 0] = _LEAF
     children = np.where(split[:, None], np.column_stack([follow[given.left], follow[given.right]]), 0)

@@ -12,7 +12,7 @@ from numba import njit
 
 from gbce.base import Array
 
-__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_leaves", "sum_scores"]
+__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "score_moves", "sum_leaves", "sum_scores"]
 
 
 def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -287,6 +287,45 @@ def find_steps(
                 along[step, s] += shift
     starts[len(cells)] = n
     return n
+
+
+@_compile
+def score_moves(
+    columns: Array,
+    begins: Array,
+    by_cell: Array,
+    trees: Array,
+    tree_begins: Array,
+    cells: Array,
+    scores: Array,
+    paths: Array,
+    roots: Array,
+    slot: Array,
+    n_known: Array,
+    nodes: Array,
+    words: Array,
+    value: Array,
+    out: Array,
+) -> None:
+    """Write the scores ``out`` ``(N, S)`` of the one point of ``cells`` ``(1, m)`` moved to each cell of some columns.
+
+    The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)`` in ``out``. ``trees`` lists the trees
+    that split on each column, from ``tree_begins`` ``(m + 1,)`` on.
+    """
+    starts = np.empty(2, np.int64)
+    for at in range(len(columns)):
+        column, n_cells = columns[at], begins[at + 1] - begins[at]
+        first, along = np.empty(n_cells, np.int32), np.empty((n_cells, scores.shape[1]))
+        mass, masses = np.zeros(n_cells + 1), np.empty(n_cells)
+        own = trees[tree_begins[column] : tree_begins[column + 1]]
+        n = find_steps(
+            column, by_cell[column], mass[:n_cells], mass, mass, own, cells, scores, paths, roots, slot, n_known, nodes,
+            words, value, starts, first, masses, along,
+        )  # fmt: skip
+        for i in range(n):
+            for k in range(first[i], first[i + 1] if i + 1 < n else n_cells):
+                for s in range(scores.shape[1]):
+                    out[begins[at] + k, s] = along[i, s]
 
 
 @_compile

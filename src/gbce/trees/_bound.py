@@ -8,7 +8,7 @@ most promising leaves. Whenever the search stops, the lowest remaining bound hol
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
-from gbce.trees._question import CellPrices
+from gbce.trees._question import CellPrices, ReachableCells
 
 __all__ = [
     "MOST_WORK",
@@ -28,6 +28,7 @@ __all__ = [
     "Lowest",
     "Part",
     "Sets",
+    "bound_sums",
     "find_lowest",
     "make_axes",
 ]
@@ -37,6 +38,9 @@ MOST_WORK = 12_000_000
 _MOST_KEPT = 20_000_000  # leaves of queued boxes: 240 MB
 _MOST_TABLE = 20_000_000  # booleans in tables of cell sets: 20 MB
 _LEAST_STEP = 1e-3  # smallest price step that a split counts, as a share of the best price; hand-tuned
+_TIGHTENED = (
+    200_000  # further leaves by which a bound on unattainable sums is made tighter: some hundredths of a second
+)
 _HALVINGS = 5  # bisections between an infeasible and a feasible price, per box
 _MOST_CHECKED = 200  # candidate rows that the model itself evaluates, one at a time
 _SAME_PRICE = 1e-12  # relative difference of equal prices summed in a different order
@@ -54,6 +58,10 @@ class Intervals:
     priced: CellPrices
     low: Array
     high: Array
+
+    def at_no_price(self) -> "Intervals":
+        """Return the same leaves with all cells at no price."""
+        return replace(self, priced=self.priced.at_no_price())
 
     def whole(self) -> Part:
         """Return the part with all cells."""
@@ -84,6 +92,10 @@ class Sets:
     priced: CellPrices
     member: Array
     which: Array
+
+    def at_no_price(self) -> "Sets":
+        """Return the same leaves with all cells at no price."""
+        return replace(self, priced=self.priced.at_no_price())
 
     def whole(self) -> Part:
         """Return the part with all cells."""
@@ -125,6 +137,8 @@ class Cutter:
 
     def hold(self, leaves: Array, cells: Array) -> Array:
         """Return which leaves ``(m,)`` hold the cells ``(a,)``, one per axis."""
+        if not len(cells):
+            return np.ones(len(leaves), dtype=bool)
         n, here, ends = len(self._ordered), cells[self._ordered], self._ends[leaves]
         good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
         for a, axis in self._sets:
@@ -140,7 +154,7 @@ class Cutter:
         and their gain is lost; on the other side every row pays the price step up to the split. The product is
         maximised.
         """
-        least = _LEAST_STEP * best
+        least = _LEAST_STEP * (best if np.isfinite(best) else 1.0)
         most, which, place = self._cut_ordered(leaves, gain, cells, least)
         halves: list[Part] = [] if which < 0 else [(parts[which][0], place), (place, parts[which][1])]
         for a, axis in self._sets:
@@ -184,21 +198,21 @@ class Cutter:
         return best
 
 
-def make_axes(trees: CellTrees, reachable: list[CellPrices]) -> tuple[Array, list[Axis]] | None:
+def make_axes(trees: CellTrees, reachable: ReachableCells) -> tuple[Array, list[Axis]] | None:
     """Return the reachable leaves ``(L',)``, in order, and one axis per splitting feature with a choice of cells.
 
     The axes index these leaves. None if the tables of cell sets would be too large.
     """
-    split_on = set(trees.used.tolist())
     alive = np.ones(len(trees.tree), dtype=bool)
     free: list[CellPrices] = []
-    for priced in reachable:
-        if priced.feature not in split_on:
-            continue
+    for i, j in enumerate(reachable.moving.tolist()):
+        priced = reachable.prices_of(i)
         if len(priced.cells) == 1:
-            alive &= trees.holds(priced.feature, int(priced.cells[0]))
+            alive &= trees.holds(j, int(priced.cells[0]))
         else:
             free.append(priced)
+    for j in np.setdiff1d(trees.used, reachable.moving).tolist():
+        alive &= trees.holds(j, int(reachable.cells[j]))
     leaves = np.flatnonzero(alive)
     axes: list[Axis] = []
     sets = {int(j): s for s, j in enumerate(trees.set_features.tolist())}
@@ -304,7 +318,7 @@ class _BoxSearch:
         self.axis_starts = np.cumsum([0, *(len(axis.priced.price) for axis in axes)])[:-1]
         self.worth = np.ascontiguousarray(self.leaves.worth.T)
         self.cells: Array | None = None
-        self.waiting: list[tuple[float, int, float, _Box]] = []
+        self.waiting: list[tuple[float, int, Any, _Box]] = []
         self.boxes, self.work, self.kept = 0, len(kept), 0
         parts = tuple(axis.whole() for axis in self.axes)
         cells = np.array([axis.cheapest(part) for axis, part in zip(self.axes, parts, strict=True)], dtype=int)
@@ -316,7 +330,7 @@ class _BoxSearch:
         self.boxes += 1
         low, high = self.bound(box, least)
         if low < np.inf:
-            heapq.heappush(self.waiting, (low, self.boxes, high, box))
+            heapq.heappush(self.waiting, (low, -self.boxes, high, box))  # of equal bounds, the latest first
             self.kept += len(box.live)
 
     def bound(self, box: _Box, low: float) -> tuple[float, float]:
@@ -325,7 +339,7 @@ class _BoxSearch:
         if len(starts) < self.leaves.n_trees:
             return np.inf, np.inf
         worths = [worth[box.live] for worth in self.worth]
-        if not self.can_suffice(worths, starts):
+        if (self.sum_best(worths, starts) < self.least).any():
             return np.inf, np.inf
         if self.can_suffice_up_to(box, worths, starts, low):
             return low, low
@@ -353,17 +367,15 @@ class _BoxSearch:
         tree = self.leaves.tree[box.live]
         return np.flatnonzero(np.concatenate([[True], tree[1:] != tree[:-1]])) if len(tree) else np.zeros(0, dtype=int)
 
-    def can_suffice(self, worths: list[Array], starts: Array) -> bool:
-        """Whether the best leaf of each tree satisfies every constraint; checked one constraint at a time for speed."""
-        return all(
-            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in the order of the trees
-            for worth, least in zip(worths, self.least.tolist(), strict=True)
-        )
+    def sum_best(self, worths: list[Array], starts: Array) -> Array:
+        """Return the sum of the best leaves of all trees for each constraint ``(q,)``, in the order of the trees."""
+        return np.array([np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] for worth in worths])
 
     def can_suffice_up_to(self, box: _Box, worths: list[Array], starts: Array, price: float) -> bool:
         """Whether leaves of at most a price could satisfy every constraint."""
         within = box.entry <= price
-        return self.can_suffice([np.where(within, worth, -np.inf) for worth in worths], starts)
+        worths = [np.where(within, worth, -np.inf) for worth in worths]
+        return bool((self.sum_best(worths, starts) >= self.least).all())
 
     def compute_price(self, cells: Array) -> float:
         """Return the price of cells ``(a,)``."""
@@ -447,24 +459,10 @@ def find_lowest(
 ) -> Lowest:
     """Find the lowest price at which sums of leaves can satisfy score constraints, or a lower bound for it.
 
-    Parameters
-    ----------
-    leaves : Leaves
-        Leaves of all trees.
-    axes : list of Axis
-        One per feature that can move, over the same leaves.
-    least : array of shape (q,)
-        Lower bounds on the sums of worths.
-    known : float
-        Only rows cheaper than this are searched for.
-    judge : callable
-        Takes feasible cells ``(a,)``, as positions on the axes, and returns their status under the model itself.
-    most_changes : int, optional
-        Maximum number of features with a positive price.
-    most_work : int
-        Maximum number of leaves processed over all boxes.
-    late : callable
-        Whether time is up.
+    ``least`` ``(q,)`` are lower bounds on the sums of worths. Only rows cheaper than ``known`` and with at most
+    ``most_changes`` positive prices are searched for, until ``most_work`` leaves are processed or time is up
+    (``late``). ``judge`` takes feasible cells ``(a,)``, as positions on the axes, and returns their status under the
+    model itself.
     """
     search = _BoxSearch(leaves, axes, least, known, most_changes)
     judged: dict[bytes, CandidateStatus] = {}
@@ -499,3 +497,47 @@ def find_lowest(
         search.split(box, here, price, bound)
     lower = min(lower, search.best if search.cells is not None else np.inf)
     return Lowest(float(lower), search.cells, search.best, search.boxes)
+
+
+class _SumSearch(_BoxSearch):
+    """Search for the largest sums, with all cells at no price; a box's bound is by how much it fails, at most."""
+
+    def bound(self, box: _Box, low: float) -> tuple[float, Any]:
+        """Return the largest failure of the best leaves of a box, negative if they satisfy all, and their sums."""
+        starts = self.find_tree_starts(box)
+        if len(starts) < self.leaves.n_trees:
+            return np.inf, None
+        sums = self.sum_best([worth[box.live] for worth in self.worth], starts)
+        return float((self.least - sums).max()), sums
+
+
+def bound_sums(leaves: Leaves, axes: list[Axis], least: Array, most_work: int) -> tuple[Array, int] | None:
+    """Return upper bounds of the sums ``(q,)`` over all cells, and the number of boxes, if no cell satisfies all.
+
+    None if some cell may. A bound is NaN where another constraint is violated in some box. Arguments are those of
+    :func:`find_lowest`; a single sum is bounded tightly, as far as a little more work allows.
+    """
+    search = _SumSearch(leaves, [axis.at_no_price() for axis in axes], least, np.inf, None)
+    done: list[Array] = []
+    nearest, refuted_at = np.inf, None  # the least failure of any cell so far
+    while search.waiting:
+        failure, _, sums, box = search.waiting[0]
+        if failure > 0 and refuted_at is None:
+            refuted_at = search.work
+        limit = most_work if refuted_at is None else refuted_at + _TIGHTENED
+        if refuted_at is not None and (len(least) > 1 or failure >= nearest - _SAME_PRICE * abs(nearest)):
+            break
+        if search.work > limit or search.kept > _MOST_KEPT:
+            if refuted_at is None:
+                return None
+            break
+        heapq.heappop(search.waiting)
+        search.kept -= len(box.live)
+        here = search.find_holding_leaves(box, 0.0)
+        nearest = min(nearest, float((least - search.leaves.worth[box.live[here]].sum(axis=0)).max()))
+        if nearest <= 0:
+            return None
+        if not search.split(box, here, 0.0, 0.0):
+            done.append(sums)
+    largest = np.max([np.where(sums < least, sums, np.inf) for sums in (*done, *(one[2] for one in search.waiting))], 0)
+    return np.where(np.isfinite(largest), largest, np.nan), search.boxes

@@ -7,7 +7,7 @@ outputs and the nearest attainable value in each cell follow without calling the
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from gbce.base import Array, Outputs, Target
 from gbce.predictors import Predictor
 from gbce.space import Space
 from gbce.trees._structure import ModelStructure
+
+if TYPE_CHECKING:
+    from gbce.trees._along import StackedTrees
 
 __all__ = ["CellTrees", "Nodes", "compiled_loops", "nearest_values", "outputs_of", "why_unreadable"]
 
@@ -38,28 +41,11 @@ def compiled_loops() -> ModuleType | None:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees, for traversal: a cell up to the cut, or one in a set, goes left.
+    """Nodes of all trees, for traversal: ``N`` nodes, ``T`` trees, ``S`` sets; arrays are ``(N,)`` unless noted.
 
-    Parameters
-    ----------
-    feature : int array of shape (N,)
-        Feature of each split; -1 for a leaf.
-    cut : int array of shape (N,)
-        Last cell that goes left, for ordered features.
-    group : int array of shape (N,)
-        Row of ``sets`` with the cells that go left, for unordered features; -1 for ordered ones.
-    missing_left : bool array of shape (N,)
-        Whether the missing cell goes left.
-    left, right : int arrays of shape (N,)
-        Child nodes.
-    value : array of shape (N, K)
-        Contribution of a leaf to the sum of each score.
-    divisor : float
-        The sums are divided by it.
-    roots : int array of shape (T,)
-        Root of each tree.
-    sets : bool array of shape (S, m)
-        Cells that go left, including the missing one.
+    A cell of ``feature`` (-1 for a leaf) up to ``cut`` goes left, or one in the row ``group`` of ``sets`` ``(S, m)`` if
+    that is not -1; ``missing_left`` is where the missing cell goes. ``value`` ``(N, K)`` is what a leaf adds to each
+    score, and the sums are divided by ``divisor``. ``roots`` is ``(T,)``.
     """
 
     feature: Array
@@ -83,34 +69,12 @@ class Nodes:
 class CellTrees:
     """A tree ensemble on cells of ``d`` encoded features: ``L`` leaves, ``K`` scores.
 
-    Parameters
-    ----------
-    inside : ModelStructure
-        Structure read from the model.
-    edges : tuple of d arrays
-        Largest value of every cell but the last: a value lies in the first cell whose edge is not below it.
-    low, high : arrays of shape (d,)
-        Range in which the cells are known; infinite where they are known everywhere.
-    first, last : int arrays of shape (L, d)
-        First and last cell that a leaf holds; none if first is above last.
-    missing : bool array of shape (L, d)
-        Whether a leaf holds the missing cell.
-    set_features : int array of shape (s,)
-        Unordered features, of which a leaf holds a set of cells.
-    set_of : int array of shape (L, s)
-        Row of ``allowed`` that is a leaf's set.
-    allowed : tuple of s bool arrays of shape (n_sets, n_cells + 1)
-        Cells in each set, the missing one last.
-    tree : int array of shape (L,)
-        Tree of each leaf, ascending.
-    value : array of shape (L, K)
-        Contribution of a leaf to each score.
-    base : array of shape (K,)
-        Scores before any tree.
-    epsilon : float
-        Relative rounding error of the model's own sums.
-    nodes : Nodes
-        The same trees, for traversal.
+    ``edges`` are the largest values of every cell but the last, for each feature: a value lies in the first cell whose
+    edge is not below it. Cells are known from ``low`` to ``high`` ``(d,)``. Leaf ``l`` holds the cells ``first[l, j]``
+    to ``last[l, j]`` of feature ``j`` (none if first is above last), and the missing one if ``missing[l, j]``; of the
+    unordered ``set_features`` ``(s,)`` it holds the row ``set_of[l, s]`` of ``allowed[s]`` ``(n_sets, n_cells + 1)``.
+    It belongs to ``tree`` ``(L,)``, ascending, and adds ``value`` ``(L, K)`` to ``base`` ``(K,)``. ``epsilon`` is the
+    relative rounding error of the model's own sums; ``nodes`` are the same trees for traversal.
 
     Examples
     --------
@@ -196,6 +160,21 @@ class CellTrees:
         splits = (nodes.feature, nodes.cut, nodes.group, nodes.missing_left, nodes.left, nodes.right, nodes.sets)
         loops.sum_leaves(cells, self.n_cells, nodes.roots, *splits, nodes.value, total)
         return np.asarray(self.base + total / nodes.divisor)
+
+    def score_moves(self, cells: Array, features: Array, begins: Array) -> Array:
+        """Return scores ``(N + 1, K)`` after moving cells ``(d,)`` along one of some features, and last those here.
+
+        The cells of each of the ``features`` ``(m,)``, the missing one last, begin at ``begins`` ``(m + 1,)``.
+        """
+        moved, here = self._stacked.score_moves(cells, features, begins)
+        return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
+
+    @cached_property
+    def _stacked(self) -> "StackedTrees":
+        """The same trees for loops along columns."""
+        from gbce.trees._along import StackedTrees
+
+        return StackedTrees.whole(self)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

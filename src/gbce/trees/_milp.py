@@ -70,11 +70,11 @@ def solve_cheapest(
     if n > _MOST_VARIABLES:
         return None
     rows, leaf = _Rows(), np.arange(n_cells, n)
-    price, changed = np.zeros(n), np.zeros(n)
+    price = np.zeros(n)
     for start, axis in zip(first, axes, strict=False):
         own = start + np.arange(len(axis.priced.cells))
         rows.add(own, 1.0, 1.0, 1.0)
-        price[own], changed[own] = axis.priced.price, axis.priced.changed
+        price[own] = axis.priced.price
     scale = np.abs(leaves.worth).max(axis=0) * leaves.n_trees
     for worth, bound, size in zip(leaves.worth.T, least, scale, strict=True):
         rows.add(leaf, worth, bound - _SLACK * max(size, 1.0), np.inf)
@@ -87,7 +87,7 @@ def solve_cheapest(
     if np.isfinite(known):
         rows.add(paid, price[paid], -np.inf, known * (1.0 + _TOLERANCE))
     if most_changes is not None:
-        rows.add(np.flatnonzero(changed), 1.0, -np.inf, float(most_changes))
+        rows.add(paid, 1.0, -np.inf, float(most_changes))
     kind = np.concatenate([np.ones(n_cells), np.zeros(len(leaves.tree))])
     options = {"node_limit": _MOST_NODES, "mip_rel_gap": _TOLERANCE}
     found = milp(price, integrality=kind, bounds=Bounds(0, 1), constraints=rows.constraint(n), options=options)

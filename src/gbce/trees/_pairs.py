@@ -5,19 +5,20 @@ of each tree bounds what a pair can gain, which excludes most pairs; the others 
 promising pairs first, until the work limit. This finds interactions that no single move hints at.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
-from gbce.trees._move_table import Entries, pick_ends
 from gbce.trees._question import ReachableCells, ScoreConstraints
 
-__all__ = ["find_pairs"]
+__all__ = ["count_least_changes", "find_pairs"]
 
 _MOST_CELLS = 1_000_000  # cells of all grids and leaves summed on them: some milliseconds
 _MOST_LEAVES = 100_000  # leaves within two changes: with more, the grids exceed the limit anyway
+_MOST_COUNTED = 60_000_000  # the same in a proof, about a second
 _PAIR = 2  # features that move
 
 
@@ -25,39 +26,24 @@ def find_pairs(
     trees: CellTrees,
     reachable: ReachableCells,
     constraints: ScoreConstraints,
-    entries: Entries,
     below: float,
     accept: Callable[[Array], float | None],
     shown: int = 1,
 ) -> None:
     """Pass points with two changes that reach the target below a price to ``accept``, the cheapest per pair.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    reachable : ReachableCells
-        Slots with prices that are monotone away from the row; no computed features.
-    constraints : ScoreConstraints
-        Constraints on weighted sums of scores.
-    entries : Entries
-        Leaves the row can enter, including all that cost less than ``below`` with at most two changes.
-    below : float
-        Upper limit of the price.
-    accept : callable
-        Takes slots ``(k, m)``, the cheapest first, and returns the price of the first valid one, which becomes the new
-        limit; None if none is valid.
-    shown : int
-        Maximum number of points per pair.
+    It takes slots ``(k, m)``, at most ``shown`` and the cheapest first, and returns the price of the first valid one,
+    which becomes the new limit; None if none is valid. Prices are monotone away from the row, and no feature is
+    computed.
     """
-    kept = entries.within(below, _PAIR)
-    if len(kept.leaf) > _MOST_LEAVES:
+    leaves, changes = enter_leaves(trees, reachable, below, _PAIR)
+    if len(leaves) > _MOST_LEAVES:
         return
-    pairs = _Pairs(trees, reachable, constraints, kept)
+    pairs = _Pairs(trees, reachable, constraints, leaves, changes)
     left = _MOST_CELLS
-    for i, j in pairs.yield_promising(below):
+    for i, j in pairs.list_promising(below, _MOST_CELLS // trees.n_trees):
         slots, work = pairs.scan(i, j, below, shown, left)
-        accepted = accept(slots) if len(slots) else None
+        accepted = accept(slots) if slots is not None and len(slots) else None
         if accepted is not None:
             below = min(below, accepted)
         left -= work
@@ -65,14 +51,41 @@ def find_pairs(
             return
 
 
+def count_least_changes(trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints) -> int:
+    """Return the minimum number of changed features that constraints take, 1 to 3, or fewer if cells are too many.
+
+    It holds in the model's own arithmetic; 0 with computed features, which change along.
+    """
+    if not reachable.all_paid:
+        return 0
+    leaves, changes = enter_leaves(trees, reachable, np.inf, _PAIR)
+    sizes = np.abs(trees.value[leaves] @ constraints.weights.T).sum(axis=0)
+    rounding = 2**_PAIR * (len(leaves) + _PAIR) * float(np.finfo(float).eps) * sizes  # every cell is a sum of all
+    relaxed = replace(constraints, least=constraints.least - constraints.margins(trees) - rounding)
+    alone = trees.score_moves(reachable.cells, reachable.moving, reachable.starts)[:-1] @ constraints.weights.T
+    if (relaxed.shortfall(alone)[np.isfinite(reachable.price)] <= 0).any():
+        return 1
+    pairs, left = _Pairs(trees, reachable, relaxed, leaves, changes), _MOST_COUNTED
+    for i, j in pairs.list_promising(np.inf, _MOST_COUNTED // trees.n_trees):
+        slots, work = pairs.scan(i, j, np.inf, 1, left)
+        left -= work
+        if slots is None or len(slots) or left <= 0:
+            return _PAIR
+    return _PAIR + (len(reachable.moving) ** 2 * trees.n_trees <= _MOST_COUNTED)
+
+
 class _Pairs:
     """Leaves that the row enters with at most two changes."""
 
     def __init__(
-        self, trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints, entries: Entries
+        self,
+        trees: CellTrees,
+        reachable: ReachableCells,
+        constraints: ScoreConstraints,
+        kept: Array,
+        changes: Array,
     ) -> None:
         self.reachable, self.constraints = reachable, constraints
-        kept, changes = entries.leaf, entries.changes
         self.value = np.take(trees.value, kept, axis=0) @ constraints.weights.T
         self.base = constraints.weights @ trees.base
         self.tree, self.n_trees, self.m = trees.tree[kept], trees.n_trees, len(reachable.moving)
@@ -102,20 +115,20 @@ class _Pairs:
 
     # --- bounds on pairs ----------------------------------------------------------------------------------------
 
-    def yield_promising(self, below: float) -> Iterator[tuple[int, int]]:
-        """Yield pairs of features below a price whose best leaves would reach the target, largest margin first."""
+    def list_promising(self, below: float, most: int) -> list[tuple[int, int]]:
+        """Return pairs of features below a price whose best leaves would reach the target, largest margin first.
+
+        Of more than ``most`` pairs, only the cheapest are considered.
+        """
         left, right = np.triu_indices(self.m, 1)
         price = self.cheapest[left] + self.cheapest[right]
         able = np.flatnonzero(price < below)
-        if len(able) * self.n_trees > _MOST_CELLS:  # for wide tables, only the cheapest pairs
-            able = np.sort(able[np.argsort(price[able], kind="stable")[: _MOST_CELLS // self.n_trees]])
+        able = np.sort(able[np.argsort(price[able], kind="stable")[:most]])
         left, right = left[able], right[able]
-        if len(left) == 0:
-            return
         spare = self._compute_margins(left, right)
         order = np.argsort(-spare, kind="stable")
         order = order[spare[order] >= 0]
-        yield from zip(left[order].tolist(), right[order].tolist(), strict=True)
+        return list(zip(left[order].tolist(), right[order].tolist(), strict=True))
 
     def _compute_margins(self, left: Array, right: Array) -> Array:
         """Return the margin by which the best leaves of all trees meet the constraints, per pair ``(p,)``."""
@@ -138,8 +151,8 @@ class _Pairs:
 
     # --- one pair -----------------------------------------------------------------------------------------------
 
-    def scan(self, i: int, j: int, below: float, shown: int, most: int) -> tuple[Array, int]:
-        """Return slots ``(k, m)`` of the cheapest points that reach in two moves, and the work; none above ``most``."""
+    def scan(self, i: int, j: int, below: float, shown: int, most: int) -> tuple[Array | None, int]:
+        """Return slots ``(k, m)`` of the cheapest points that reach in two moves, and the work; None above ``most``."""
         reachable, two = self.reachable, self.double.of(i * self.m + j)
         rooms = below - self.cheapest[j], below - self.cheapest[i]
         alone = self.single.of(i), self.single.of(j)
@@ -148,8 +161,8 @@ class _Pairs:
             for f, one, room in zip((i, j), alone, rooms, strict=True)
         )
         leaves = np.concatenate([self.inside, *alone, two])
-        if not 0 < len(to_i) * len(to_j) <= most:
-            return reachable.here[None, :][:0], len(leaves)
+        if len(to_i) * len(to_j) > most:
+            return None, len(leaves)
         price = reachable.price[to_i][:, None] + reachable.price[to_j]
         cheap = np.flatnonzero((price < below) & self._check_reached(i, j, to_i, to_j, leaves))
         cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
@@ -220,3 +233,55 @@ class _Groups:
     def of(self, group: int) -> Array:
         """Return the leaves of one group."""
         return np.asarray(self.leaves[self._bounds[group] : self._bounds[group + 1]])
+
+
+# --- leaves within reach ---------------------------------------------------------------------------------------------
+
+
+def pick_ends(ends: Array, leaves: Array, features: Array) -> Array:
+    """Select rows and (sorted) columns of an array ``(L, d)``; faster than indexing by both at once."""
+    picked = np.take(ends, leaves, axis=0)
+    return picked if len(features) == ends.shape[1] else np.take(picked, features, axis=1)
+
+
+def enter_leaves(trees: CellTrees, reachable: ReachableCells, most: float, most_changes: int) -> tuple[Array, Array]:
+    """Return the leaves that a row can enter at a price of at most ``most``, and their numbers of changes."""
+    leaf = np.arange(len(trees.value))
+    staying = np.setdiff1d(trees.used, reachable.moving)
+    for j in staying.tolist():
+        leaf = leaf[trees.holds(j, int(reachable.cells[j]))[leaf]]
+    price, changes = np.zeros(len(leaf)), np.zeros(len(leaf), dtype=np.int32)
+    of_set = {int(j): s for s, j in enumerate(trees.set_features)}
+    for i in np.flatnonzero(reachable.paid).tolist():
+        j, own = int(reachable.moving[i]), slice(reachable.starts[i], reachable.starts[i + 1])
+        here, prices = int(reachable.here[i] - reachable.starts[i]), reachable.price[own]
+        if j in of_set:
+            allowed = trees.allowed[of_set[j]]
+            member = trees.set_of[leaf, of_set[j]]
+            least = np.where(allowed, prices, np.inf).min(axis=1)[member]
+            moves = ~allowed[:, here][member]
+        else:
+            first, last = trees.first[leaf, j], trees.last[leaf, j]
+            if here == len(prices) - 1:  # from a missing value, every value is a change
+                is_missing = trees.missing[leaf, j]
+                least, moves = np.where(is_missing, 0.0, prices[:-1].min(initial=np.inf)), ~is_missing
+            else:
+                # prices are monotone away from the row, except for cells without an attainable value
+                bound = prices[:-1].copy()
+                bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
+                bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
+                bound[here] = 0.0
+                if trees.all_hold_values[j]:
+                    least = bound[np.minimum(np.maximum(first, here), last)]
+                else:
+                    nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
+                    least = np.where(first <= last, bound[nearest], np.inf)
+                if prices[-1] < np.inf:
+                    least = np.where(trees.missing[leaf, j], np.minimum(least, prices[-1]), least)
+                moves = (first > here) | (last < here)
+        price += least
+        changes += moves
+        kept = (price <= most if most < np.inf else price < most) & (changes <= most_changes)
+        if not kept.all():
+            leaf, price, changes = leaf[kept], price[kept], changes[kept]
+    return leaf, changes

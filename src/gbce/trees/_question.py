@@ -1,29 +1,24 @@
-"""The question put to a tree ensemble: score constraints equivalent to the target, and reachable cells with prices.
-
-:class:`ScoreConstraints` says exactly where the target is reached, up to rounding. :class:`ReachableCells` lists the
-cells that the row can move to for a local search, :class:`CellPrices` those of one feature for proofs.
-"""
+"""The question put to a tree ensemble: score constraints that stand for the target, and reachable cells with prices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees._cells import CellTrees, nearest_values
-from gbce.trees._constraints import score_of
-from gbce.trees._structure import MORE_TERMS
-from gbce.trees._unattainable import sum_margin
+from gbce.trees._structure import MORE_TERMS, ModelStructure
 
 __all__ = [
     "CellPrices",
     "Price",
     "ReachableCells",
     "ScoreConstraints",
-    "price_cells",
     "price_units",
     "reachable_cells",
     "score_constraints",
@@ -37,21 +32,19 @@ _LEAST_ROUNDING = 1e-12  # relative to the scores: running sums over thousands o
 
 @dataclass(frozen=True, eq=False)
 class ScoreConstraints:
-    """Constraints on scores that hold exactly where the target is reached, up to rounding.
+    """Lower bounds ``least`` ``(q,)`` on sums of scores by ``weights`` ``(q, K)`` that hold where a target is reached.
 
-    Parameters
-    ----------
-    weights : array of shape (q, K)
-        Score weights of each sum.
-    least : array of shape (q,)
-        Lower bound of each sum; ignored if ``reads`` is given.
-    reads : callable, optional
-        Takes sums ``(n, q)`` and returns the shortfall ``(n,)``, zero where the target is reached.
+    ``phrases`` put violated bounds into words: ``"above"`` or ``"below"`` for a bound on the output, to which ``link``
+    leads from the sum, otherwise what is true of rows that violate it. ``sufficient`` is whether the target is reached
+    wherever they hold. ``reads``, if given, takes sums ``(n, q)`` and returns the shortfall ``(n,)`` instead.
     """
 
     weights: Array
     least: Array
     reads: Callable[[Array], Array] | None = None
+    link: str = "identity"
+    phrases: tuple[str, ...] = ()
+    sufficient: bool = True
 
     def shortfall(self, sums: Array) -> Array:
         """Return the shortfall ``(n,)`` of sums ``(n, q)``: zero where the target is reached."""
@@ -62,6 +55,11 @@ class ScoreConstraints:
         by_sum = (np.maximum(least - sums[:, k], 0.0) for k, least in enumerate(self.least.tolist()))
         return np.asarray(sum(by_sum))  # many times faster than a sum along short rows
 
+    @property
+    def exact(self) -> bool:
+        """Whether the target is reached exactly where they hold, and can be held."""
+        return self.sufficient and bool(np.isfinite(self.least).all())
+
     def beyond(self, room: float) -> "ScoreConstraints":
         """Return the constraints tightened by ``room``, or relaxed if it is negative."""
         return replace(self, least=self.least + room)
@@ -69,91 +67,147 @@ class ScoreConstraints:
     def rounding(self, trees: CellTrees) -> float:
         """Return by how much sums may differ from the model's own, which adds in a different order."""
         epsilon = max(trees.epsilon, _LEAST_ROUNDING / (MORE_TERMS + trees.n_trees))
-        margin = sum_margin(trees.tree, trees.value, trees.base, epsilon, trees.n_trees, self.weights)
-        return float(margin.max(initial=0.0))
+        return float(self.margins(trees, epsilon).max(initial=0.0))
 
+    def margins(self, trees: CellTrees, epsilon: float | None = None) -> Array:
+        """Return the largest rounding error of the model's own leaf sums, for each constraint ``(q,)``."""
+        size = np.abs(self.weights)
+        largest = np.zeros((trees.n_trees, len(size)))
+        sizes = np.abs(trees.value) @ size.T
+        for q in range(len(size)):  # numpy is faster one column at a time
+            np.maximum.at(largest[:, q], trees.tree, sizes[:, q])
+        epsilon = trees.epsilon if epsilon is None else epsilon
+        return (MORE_TERMS + trees.n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(trees.base))
 
-def score_constraints(trees: CellTrees, target: Target, margin: float = 0.0) -> ScoreConstraints | None:
-    """Return the constraints of a target, by ``margin`` of its output; None if weighted sums cannot express it."""
-    structure, n_scores = trees.inside, len(trees.base)
-    if isinstance(target, Class):
-        classes = list(structure.classes or ())
-        if target.label not in classes:
+    def output(self, number: int, total: float) -> float | None:
+        """Return the output at which a sum equals ``total``; None if the sum is not an output."""
+        if self.phrases[number] not in ("above", "below"):
             return None
-        wanted = classes.index(target.label)
-        low, high = target.accepted()
-        if target.probability == _OWN_DECISION and margin == 0:
-            return _constrain_decision(structure.link, wanted, n_scores)
-        if structure.link == "logistic":
-            return _constrain_output(
-                low + margin, min(high - margin, np.inf), "logistic", np.array([1.0 if wanted else -1.0])
-            )
-        if structure.link == "identity" and n_scores == len(classes):
-            return _constrain_output(low + margin, high - margin, "identity", np.eye(n_scores)[wanted])
-        return None
+        score = total if self.phrases[number] == "above" else -total
+        if self.link in ("exp", "expm1"):
+            return float(np.exp(score) if self.link == "exp" else np.expm1(score))
+        if self.link == "sign":
+            return 1.0 if score >= 0 else -1.0
+        return float(expit(score)) if self.link == "logistic" else float(score)
+
+
+def score_constraints(
+    structure: ModelStructure, target: Target, margin: float = 0.0, slack: float = 0.0
+) -> ScoreConstraints | None:
+    """Return the constraints of a target that is reached by ``margin`` of its output; None if none are known.
+
+    ``slack``, relative to the output, relaxes them, since targets compare differences of rounded numbers and links
+    round as well. Constraints of a probability among three or more classes are necessary and not sufficient.
+    """
+    n_scores = len(structure.parts.base)
+    if isinstance(target, Class):
+        return None if structure.classes is None else _constrain_class(structure, target, n_scores, margin, slack)
     if structure.classes is not None or n_scores != 1:
         return None
     try:
         low, high = target.accepted()
     except TypeError:
         return None
-    return _constrain_output(low + margin, high - margin, structure.link, np.ones(1))
+    return _constrain_output(low + margin, high - margin, structure.link, np.ones(1), slack)
 
 
-def _constrain_decision(link: str, wanted: int, n_scores: int) -> ScoreConstraints | None:
-    """Return the constraints for the model's own decision for one class."""
-    if link == "logistic":
-        return ScoreConstraints(np.array([[1.0 if wanted else -1.0]]), np.zeros(1))
-    unit = np.eye(n_scores)
-    rows = np.array([unit[wanted] - unit[k] for k in range(n_scores) if k != wanted])
-    return ScoreConstraints(rows, np.zeros(len(rows))) if len(rows) else None
+def _constrain_class(
+    structure: ModelStructure, target: Class, n_scores: int, margin: float, slack: float
+) -> ScoreConstraints | None:
+    """Return the constraints of a class by its probability, or by the model's own decision."""
+    classes = list(structure.classes or ())
+    if target.label not in classes:
+        return None
+    wanted, (low, high) = classes.index(target.label), target.accepted()
+    decides = target.probability == _OWN_DECISION and margin == 0
+    low, high = low + margin, high - margin
+    ends = low if low > 0 else -np.inf, high if high < 1 else np.inf
+    if structure.link == "logistic":
+        return _constrain_output(*ends, "logistic", np.array([1.0 if wanted == 1 else -1.0]), slack)
+    if len(classes) != n_scores:
+        return None
+    unit, others = np.eye(n_scores), [k for k in range(n_scores) if k != wanted]
+    if structure.link == "identity" and not decides:
+        return _constrain_output(*ends, "identity", unit[wanted], slack)
+    if not decides and not 0 < low < 1:
+        return None
+    # p >= low implies p / (p + p_k) >= low for each other class, so score differences are at least logit(low)
+    least = 0.0 if decides else float(logit(low)) - slack
+    words = [f"the model prefers {classes[k]!r} to {target.label!r}" for k in others]
+    if not decides:
+        words = ["above"] * len(others)
+    elif len(others) == 1:
+        words = [f"the model says {classes[others[0]]!r}"]
+    rows = np.array([unit[wanted] - unit[k] for k in others])
+    link, phrases = "logistic", tuple(words)
+    return ScoreConstraints(rows, np.full(len(others), least), None, link, phrases, decides) if others else None
 
 
-def _constrain_output(low: float, high: float, link: str, score: Array) -> ScoreConstraints | None:
-    """Return the constraints for an output of one score between two numbers."""
-    rows, least = [], []
-    for sign, end in ((1.0, low), (-1.0, high)):
-        score_end = score_of(end, link, sign) if np.isfinite(end) else None
+def _constrain_output(low: float, high: float, link: str, score: Array, slack: float) -> ScoreConstraints | None:
+    """Return the constraints of an output of one score between two numbers."""
+    rows, least, phrases = [], [], []
+    for sign, end, word in ((1.0, low, "above"), (-1.0, high, "below")):
+        score_end = score_of(end - sign * slack * abs(end), link, sign) if np.isfinite(end) else None
         if score_end is None:  # satisfied by every score
             continue
         rows.append(sign * score)
         least.append(sign * score_end)
-    return ScoreConstraints(np.array(rows), np.array(least)) if rows and np.isfinite(least).all() else None
+        phrases.append(word)
+    return ScoreConstraints(np.array(rows), np.array(least), None, link, tuple(phrases)) if rows else None
 
 
-# --- reachable cells for a local search ------------------------------------------------------------------------------
+def score_of(output: float, link: str, sign: float) -> float | None:
+    """Return the score of an output: infinite if no score attains it, None if every score is on the right side of it.
+
+    ``sign`` is 1 for a lower limit of the output and -1 for an upper one.
+    """
+    if link == "sign":
+        if sign * output <= -1:
+            return None
+        return 0.0 if sign * output <= 1 else sign * np.inf
+    if link in ("exp", "expm1"):
+        least = 0.0 if link == "exp" else -1.0
+        if output <= least:
+            return None if sign > 0 else -np.inf
+        return float(np.log(output) if link == "exp" else np.log1p(output))
+    if link != "logistic":
+        return output
+    if output <= 0:
+        return None if sign > 0 else -np.inf
+    return (np.inf if sign > 0 else None) if output >= 1 else float(logit(output))
+
+
+# --- reachable cells -------------------------------------------------------------------------------------------------
 
 Price = Callable[[int, Array], Array]  # prices of values of a feature, given by position
 
 
+class CellPrices(NamedTuple):
+    """Cells ``(k,)`` of one feature that a row can reach, ascending, the missing one last if ``has_missing``.
+
+    ``price`` ``(k,)`` is zero for the row's own cell, at position ``own``, and rises on both sides of it.
+    """
+
+    feature: int
+    cells: Array
+    price: Array
+    own: int
+    has_missing: bool
+
+    def at_no_price(self) -> "CellPrices":
+        """Return the same cells, all free."""
+        return self._replace(price=np.zeros(len(self.price)))
+
+
 @dataclass(frozen=True, eq=False)
 class ReachableCells:
-    """Cells that the features of a row can move to, concatenated: ``m`` features, ``N`` slots.
+    """Cells that the features of a row can move to, as slots: those of one feature after the other, ``N`` in all.
 
-    The last slot of every feature stands for a missing value.
-
-    Parameters
-    ----------
-    space : Space
-        The features.
-    x0 : array of shape (d,)
-        The row, encoded.
-    moving : int array of shape (m,)
-        Positions of the features that can move and that some tree splits on, including computed ones.
-    paid : bool array of shape (m,)
-        Which of them are not computed from others, and so have a price.
-    starts : int array of shape (m + 1,)
-        The first slot of each feature, and the number of all.
-    feature : int array of shape (N,)
-        Feature of each slot, as a position in ``moving``.
-    value : array of shape (N,)
-        Value of each slot.
-    price : array of shape (N,)
-        Price of that value; infinite if out of reach. Prices of several features add up.
-    here : int array of shape (m,)
-        The slots of the row.
-    cells : int array of shape (d,)
-        All cells of the row.
+    ``moving`` ``(m,)`` are the features that can move and that some tree splits on, ``paid`` ``(m,)`` those of them
+    that are not computed from others. The slots of each begin at ``starts`` ``(m + 1,)``; the last one stands for a
+    missing value. ``feature``, ``value`` and ``price``, each ``(N,)``, are a slot's position in ``moving``, its value
+    and what that costs: prices of several features add up, and are infinite out of reach. ``here`` ``(m,)`` are the
+    slots of the row ``x0``, ``cells`` ``(d,)`` all of its cells.
     """
 
     space: Space
@@ -177,6 +231,26 @@ class ReachableCells:
         """Whether no feature is computed from others."""
         return bool(self.paid.all())
 
+    @cached_property
+    def is_change(self) -> Array:
+        """Whether each slot ``(N,)`` counts as a change of its feature; computed features have none."""
+        found = np.zeros(len(self.value), dtype=bool)
+        for i in np.flatnonzero(self.paid).tolist():
+            j, own = int(self.moving[i]), slice(self.starts[i], self.starts[i + 1])
+            column = slice(j, j + 1)
+            found[own] = self.space.changed(self.value[own, None], self.x0[column], columns=column)[:, 0]
+        return found
+
+    def prices_of(self, i: int) -> CellPrices:
+        """Return the reachable cells of the ``i``-th moving feature; all known ones, at no price, if it is computed."""
+        price = self.price[self.starts[i] : self.starts[i + 1]]
+        if not self.paid[i]:
+            price = np.append(np.zeros(len(price) - 1), np.inf)
+        cells = np.flatnonzero(np.isfinite(price))
+        own = int(np.searchsorted(cells, self.here[i] - self.starts[i]))
+        has_missing = len(cells) > 1 and int(cells[-1]) == len(price) - 1
+        return CellPrices(int(self.moving[i]), cells, price[cells], own, has_missing)
+
     def cheapest_moves(self) -> Array:
         """Return the lowest price of any move of each feature ``(m,)``."""
         away = np.where(self.here[self.feature] == np.arange(len(self.price)), np.inf, self.price)
@@ -199,15 +273,22 @@ class ReachableCells:
         return self.space.completed(x, self.x0)
 
 
-def price_units(space: Space, x0: Array, power: int = 1) -> Price:
-    """Return prices in units of each feature's scale, to a power; any change of a category is one unit of change."""
+def price_units(space: Space, x0: Array, distance: Literal["l1", "l2", "changes"] = "l1") -> Price:
+    """Return prices in units of each feature's scale ("l1"), squared ("l2"), or one for each change ("changes").
+
+    Any change of a category is one unit of change, and a change within rounding is free.
+    """
 
     def price(j: int, values: Array) -> Array:
-        is_missing, was_missing = np.isnan(values), bool(np.isnan(x0[j]))
-        unordered = bool(space.unordered[j])
-        size = (values != x0[j]) / space.scale[j] if unordered else np.abs(values - x0[j]) / space.scale[j]
-        size = np.where(is_missing != was_missing, 1.0 / space.scale[j] if unordered else 1.0, size)
-        return np.asarray(np.where(is_missing & was_missing, 0.0, size) ** power)
+        own = slice(j, j + 1)
+        changed = space.changed(values[:, None], x0[own], columns=own)[:, 0]
+        size = space.change(values[:, None], x0[own], columns=own)[:, 0] / space.scale[j]
+        if distance == "l2":
+            rows, gap = np.repeat(x0[None, :], len(values), axis=0), np.isnan(values) != np.isnan(x0[j])
+            rows[:, j] = values
+            size[gap] = space.distance(rows[gap], x0)  # of a missing value, from where it might be
+        powers = {"l1": size, "l2": size**2, "changes": 1.0}
+        return np.where(changed, powers[distance], 0.0)
 
     return price
 
@@ -217,19 +298,8 @@ def reachable_cells(
 ) -> ReachableCells | None:
     """Return the cells that the features of a row can move to; None if the row lies where cells are not known.
 
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    space : Space
-        The features, with bounds, directions, steps and levels.
-    x0 : array of shape (d,)
-        The row, encoded.
-    price : callable
-        Takes the position of a feature and values and returns their prices; see :func:`price_units`.
-    likely : callable, optional
-        Takes the position of a feature and returns an alternative value per cell ``(n_cells + 1,)``, or NaN; it is used
-        where it is cheaper than the value nearest to the row's.
+    ``likely`` takes the position of a feature and returns another value per cell ``(n_cells + 1,)``, or NaN; it is used
+    where it is cheaper than the value nearest to the row's.
     """
     if not trees.covers(x0[None, :])[0]:
         return None
@@ -257,100 +327,3 @@ def reachable_cells(
     feature = np.repeat(np.arange(len(moving)), np.diff(starts))
     paid = ~space.is_computed[moving] if len(moving) else np.zeros(0, dtype=bool)
     return ReachableCells(space, x0, moving, paid, starts, feature, value, cost, here, cells)
-
-
-# --- reachable cells for proofs --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class CellPrices:
-    """Cells of one feature that a row can reach, ascending, the missing one last: ``k`` of them.
-
-    Parameters
-    ----------
-    feature : int
-        Its position.
-    cells : int array of shape (k,)
-        Indices as in :class:`CellTrees`.
-    values : array of shape (k,)
-        Value in each cell that is nearest to the row's; NaN for the missing one.
-    price : array of shape (k,)
-        Lower bound on the price of each cell; zero for the row's own.
-    changed : bool array of shape (k,)
-        Whether that value counts as a change.
-    own : int
-        Position of the row's own cell.
-    has_missing : bool
-        Whether the last of several cells is the missing one.
-    """
-
-    feature: int
-    cells: Array
-    values: Array
-    price: Array
-    changed: Array
-    own: int
-    has_missing: bool
-
-
-def price_cells(trees: CellTrees, space: Space, x0: Array, distance: str) -> list[CellPrices] | None:
-    """Return the reachable cells of every feature with lower bounds on their prices; None if these are not known.
-
-    ``distance`` is what prices add up to: changes in units of scales ("l1"), their squares ("l2"), or their number
-    ("changes"). Constraints between columns are ignored and computed columns are free: both only enlarge the set of
-    rows, so that a bound over it holds for all rows.
-    """
-    low, high = space.limits(x0)
-    known = ~np.isnan(low)
-    if (known & ((low < trees.low) | (high > trees.high)) & np.isin(np.arange(len(x0)), trees.used)).any():
-        return None
-    if (space.discrete & (x0 != np.round(x0)) & ~np.isnan(x0)).any():
-        return None
-    reachable = []
-    own_cells = trees.cells(x0[None, :])[0]
-    for j in range(len(space)):
-        priced = (
-            _price_computed(trees, own_cells, j)
-            if space.is_computed[j]
-            else _price_feature(trees, space, x0, j, distance)
-        )
-        if priced is None:
-            return None
-        reachable.append(priced)
-    return reachable
-
-
-def _price_computed(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
-    """Return all known cells of a computed feature at no price; None if the row's own is missing."""
-    cells = np.arange(trees.n_cells[j])
-    zero = np.zeros(len(cells))
-    if own[j] == len(cells):
-        return None
-    return CellPrices(j, cells, np.full(len(cells), np.nan), zero, zero > 0, int(own[j]), False)
-
-
-def _price_feature(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> CellPrices | None:
-    """Return the reachable cells of one feature with their prices; None if these are not known."""
-    values = nearest_values(trees, space, x0, j)
-    cells = np.flatnonzero(~np.isnan(values))
-    has_missing = bool(np.isnan(x0[j]) or space.may_become_missing[j])
-    if np.isnan(x0[j]) and len(cells) and distance == "l2":  # the price then depends on more than the cell
-        return None
-    if has_missing:
-        cells = np.append(cells, len(values) - 1)
-    rows = np.repeat(x0[None, :], len(cells), axis=0)
-    rows[:, j] = values[cells]
-    changed = space.changed(rows, x0)[:, j]
-    if distance == "changes":
-        price = changed.astype(float)
-    elif distance == "l2":
-        price = space.distance(rows, x0) ** 2
-    else:
-        price = (space.change(rows, x0) / space.scale)[:, j]
-    price = np.where(changed, price, 0.0)  # a change within rounding is free
-    own = np.flatnonzero(price == 0)
-    mine = int(trees.cells(x0[None, :])[0, j])
-    at = np.flatnonzero(cells == mine)
-    if len(own) == 0 or len(at) == 0 or price[at[0]] != 0:
-        return None
-    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), has_missing and len(cells) > 1)

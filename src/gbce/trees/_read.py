@@ -155,20 +155,8 @@ def find_crossings(
 ) -> Crossings | None:
     """Find where features cross thresholds; None if a column is not monotone or not a number.
 
-    Parameters
-    ----------
-    structure : ModelStructure
-        With the function from rows to columns.
-    base : array of shape (d,)
-        A row without missing values in these features.
-    low, high : arrays of shape (d,)
-        Search interval of each feature.
-    is_integer : bool array of shape (d,)
-        Features that take integers only.
-    feature, column : int arrays of shape (P,)
-        Feature that determines each column.
-    threshold : array of shape (P,)
-        Threshold in the column.
+    ``feature``, ``column`` and ``threshold``, each ``(P,)``, are what is crossed; ``base`` ``(d,)`` is a row without
+    missing values in these features, and ``low`` and ``high`` ``(d,)`` are the search intervals.
     """
     if len(feature) == 0:
         return Crossings(np.zeros(0), np.zeros(0, dtype=bool))

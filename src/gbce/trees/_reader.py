@@ -161,12 +161,7 @@ class CellReader:
         budget : Budget, optional
             With a limit, few rows are evaluated; under a deadline, no large ensemble is read.
         """
-        self._forget_if_refitted()
-        if not self._read:
-            if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
-                return None
-            self._trees, self._read = self._read_cells(), True
-        if self._trees is None or self._checked:
+        if self.read_unchecked(budget) is None or self._checked or self._trees is None:
             return self._trees
         x = self._rows_to_check(self._trees)
         limited = budget is not None and budget.limited
@@ -182,6 +177,15 @@ class CellReader:
                 f"The trees read from the {type(self._model).__name__} do not reproduce its predictions, so it is "
                 "treated as a black box."
             )
+        return self._trees
+
+    def read_unchecked(self, budget: Budget | None = None) -> CellTrees | None:
+        """Return the model as boxes of cells without calling it, unless a check has failed before."""
+        self._forget_if_refitted()
+        if not self._read:
+            if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
+                return None
+            self._trees, self._read = self._read_cells(), True
         return self._trees
 
     def _read_cells(self) -> CellTrees | None:

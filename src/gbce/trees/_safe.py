@@ -12,16 +12,13 @@ import numpy as np
 
 from gbce.base import Array, Target
 from gbce.space import Constraint, Space
-from gbce.targets import Class
 from gbce.trees._cells import CellTrees
-from gbce.trees._constraints import ScoreBounds, score_bounds_of
+from gbce.trees._question import ScoreConstraints, score_constraints
 from gbce.trees._safe_box import AllowedCells, GrowingBox, find_boxes, grow_box
-from gbce.trees._unattainable import sum_margin
 
 __all__ = ["Ranges", "find_safe_ranges"]
 
 _MOST_EXACT = 2  # features for which all cells are summed
-_RUNNING = 1e-11  # rounding error of cumulative sums over a million cells, relative to the largest scores
 _TIGHTER = 1e-9  # relative safety margin for links and the target's own comparisons
 _LEAST_WIDTH = 1e-3  # width of a single cell for growing, in units of the feature's scale
 _WIDEST = 10.0  # width of an unbounded cell, in units of the feature's scale
@@ -45,37 +42,16 @@ def find_safe_ranges(
     which: Array,
     constraints: Sequence[Constraint] | None = None,
 ) -> Ranges | None:
-    """Return ranges of some features, all others fixed, within which every row reaches the target.
+    """Return ranges of the features ``which``, all others fixed, within which every row reaches the target.
 
-    For one or two features they have the largest product of widths, up to the rounding of their ends.
-
-    Parameters
-    ----------
-    trees : CellTrees
-        The first model, verified against its predictions.
-    space : Space
-        The features, with limits, steps and units.
-    x0 : array of shape (d,)
-        The row, for its limits.
-    x : array of shape (d,)
-        A point that reaches the target.
-    target : Target
-        The resolved target.
-    which : int array of shape (c,)
-        Features that may vary.
-    constraints : sequence of Constraint, optional
-        Constraints that every row in the ranges satisfies, as the point does; the space's own by default. A column has
-        no range if a constraint on it does not reduce to linear inequalities once the fixed columns are filled in.
-
-    Returns
-    -------
-    Ranges or None
-        Each range contains the point's own value and has ends of few digits; categories, booleans and missing values
-        have none. None if score bounds are not sufficient for the target, if there are computed columns, or if no range
-        is more than a point.
+    ``x`` ``(d,)`` is a point that reaches it. Each range contains the point's own value and has ends of few digits;
+    those of one or two features have the largest product of widths. Every row in them satisfies ``constraints``, by
+    default the space's own: a column has no range if a constraint on it does not reduce to linear inequalities once the
+    fixed columns are filled in. Categories, booleans and missing values have none. None if score bounds are not
+    sufficient for the target, if there are computed columns, or if no range is more than a point.
     """
-    bounds = score_bounds_of(trees.inside, target)
-    if bounds is None or not _is_sufficient(trees, target) or space.is_computed.any():
+    bounds = score_constraints(trees.inside, target)
+    if bounds is None or not bounds.sufficient or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
         return None
@@ -94,11 +70,6 @@ def find_safe_ranges(
     low, high = _round_ends(space, which, x[which], low, high)
     some = high > low
     return Ranges(which[some], low[some], high[some]) if some.any() else None
-
-
-def _is_sufficient(trees: CellTrees, target: Target) -> bool:
-    """Whether the score bounds are sufficient for the target: not for a probability among many classes."""
-    return not isinstance(target, Class) or trees.inside.link != "softmax" or target.probability == 0.5
 
 
 def _linearise_constraints(
@@ -128,20 +99,17 @@ class _HalfSpace(NamedTuple):
 
 
 def _find_boxes(
-    trees: CellTrees, cells: Array, bounds: ScoreBounds, which: Array, allowed: list[AllowedCells]
+    trees: CellTrees, cells: Array, bounds: ScoreConstraints, which: Array, allowed: list[AllowedCells]
 ) -> tuple[Array, Array] | None:
     """Return the first and last cells ``(k, c)`` of safe boxes; None if the point's own cells are not safe."""
-    margin = sum_margin(trees.tree, trees.value, trees.base, trees.epsilon, trees.n_trees, bounds.weights)
-    least = bounds.least + margin + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
-    least = least - bounds.weights @ trees.base
+    least = bounds.least + bounds.margins(trees) + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
+    if len(which) <= _MOST_EXACT:
+        return find_boxes(trees, cells, which, bounds.weights, least, allowed)
     some = np.arange(len(trees.tree))
     for j in trees.used.tolist():
         if j not in which:
             some = some[trees.holds(j, int(cells[j]))[some]]
-    if len(which) <= _MOST_EXACT:
-        running = _RUNNING * np.abs(trees.value[some] @ bounds.weights.T).max(axis=0) * trees.n_trees
-        return find_boxes(trees, some, which, cells[which], bounds.weights, least + running, allowed)
-    box = GrowingBox(trees, some, which, cells[which], bounds.weights, least)
+    box = GrowingBox(trees, some, which, cells[which], bounds.weights, least - bounds.weights @ trees.base)
     if not box.slack >= 0:
         return None
     first, last = grow_box(box, allowed)

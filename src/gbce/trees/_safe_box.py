@@ -14,6 +14,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
+from gbce.trees._grid import Axis, Grid
 
 __all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
 
@@ -42,91 +43,35 @@ class AllowedCells(NamedTuple):
 
 
 def find_boxes(
-    trees: CellTrees,
-    some: Array,
-    which: Array,
-    cells: Array,
-    weights: Array,
-    least: Array,
-    allowed: list[AllowedCells],
+    trees: CellTrees, cells: Array, which: Array, weights: Array, least: Array, allowed: list[AllowedCells]
 ) -> tuple[Array, Array] | None:
     """Return the first and last cells ``(k, c)`` of the maximal safe boxes of one or two features around a point.
 
-    None if the point's own cells are not safe. With too many cells, only those near the point are considered.
-
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    some : int array of shape (m,)
-        Leaves that hold the point's cells of all other features.
-    which : int array of shape (c,)
-        Features that vary, one or two.
-    cells : int array of shape (c,)
-        The point's own cells.
-    weights, least : arrays of shape (q, K) and (q,)
-        Score weights of each sum, and its lower bound.
-    allowed : list of c AllowedCells
-        Cells that the box may have.
+    None if the point's own cells ``(d,)`` are not safe. With too many cells, only those near the point are considered.
+    ``weights`` ``(q, K)`` are those of each sum of scores, ``least`` ``(q,)`` its lower bound.
     """
-    ends = np.array([[axis.first, axis.last] for axis in allowed])
+    here, ends = cells[which], np.array([[axis.first, axis.last] for axis in allowed])
     for i, axis in enumerate(allowed):  # no box extends beyond what is safe if this feature alone varies
-        alone = np.column_stack([cells, cells])
-        alone[i] = ends[i]
-        good = _sum_cells(trees, some, which, weights, least, alone).ravel() | axis.none_in(*ends[i])
-        at = int(cells[i] - ends[i, 0])
+        good = _check_cells(trees, cells, which[[i]], weights, least, ends[[i]]) | axis.none_in(*ends[i])
+        at = int(here[i] - ends[i, 0])
         if not (0 <= at < len(good) and good[at]):
             return None
-        ends[i] = cells[i] - _count_run(good[at::-1]), cells[i] + _count_run(good[at:])
+        ends[i] = here[i] - _count_run(good[at::-1]), here[i] + _count_run(good[at:])
     if len(which) == 1:
         return ends[None, :, 0], ends[None, :, 1]
-    ends = _narrow(ends, cells)
-    good = _sum_cells(trees, some, which, weights, least, ends)
+    ends = _narrow(ends, here)
+    good = _check_cells(trees, cells, which, weights, least, ends)
     good |= allowed[0].none_in(*ends[0])[:, None] | allowed[1].none_in(*ends[1])
-    low, high = _largest_boxes(good, *(cells - ends[:, 0]).tolist())
+    low, high = _largest_boxes(good, *(here - ends[:, 0]).tolist())
     return low + ends[:, 0], high + ends[:, 0]
 
 
-def _list_spans(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array, Array]:
-    """Return leaves by position in ``some`` ``(n,)`` with the first and last cells ``(n, c)`` that they hold.
-
-    A leaf with several runs of cells of a feature appears once for each.
-    """
-    leaf = np.arange(len(some))
-    ends = [trees.first[np.ix_(some, which)].astype(int), trees.last[np.ix_(some, which)].astype(int)]
-    for i, j in enumerate(which.tolist()):
-        own = np.flatnonzero(trees.set_features == j)
-        if len(own):
-            held = trees.allowed[own[0]][:, :-1][trees.set_of[some[leaf], own[0]]]
-            edge = np.diff(held.astype(int), axis=1, prepend=0, append=0)
-            (row, begin), (_, end) = np.nonzero(edge == 1), np.nonzero(edge == -1)
-            leaf, ends = leaf[row], [part[row] for part in ends]
-            ends[0][:, i], ends[1][:, i] = begin, end - 1
-    kept = (ends[0] <= ends[1]).all(axis=1)
-    return leaf[kept], ends[0][kept], ends[1][kept]
-
-
-def _sum_cells(trees: CellTrees, some: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
-    """Return in which cells ``(a, b)`` between the ends ``(c, 2)`` of one or two features leaf sums meet the bounds."""
-    for j, (begin, end) in zip(which.tolist(), ends.tolist(), strict=True):
-        if j not in trees.set_features:
-            some = some[(trees.first[some, j] <= end) & (trees.last[some, j] >= begin)]
-    leaf, first, last = _list_spans(trees, which, some)
-    worth = (trees.value[some] @ weights.T)[leaf]
-    met = ((first <= ends[:, 1]) & (last >= ends[:, 0])).all(axis=1)
-    low, high = np.maximum(first[met], ends[:, 0]) - ends[:, 0], np.minimum(last[met], ends[:, 1]) + 1 - ends[:, 0]
-    shape = ends[:, 1] + 1 - ends[:, 0]
-    if len(shape) == 1:  # a second axis of one cell
-        low, high, shape = np.insert(low, 1, 0, axis=1), np.insert(high, 1, 1, axis=1), np.append(shape, 1)
-    n = int(shape[1]) + 1
-    corners = [(low, low, 1.0), (low, high, -1.0), (high, low, -1.0), (high, high, 1.0)]
-    at = np.concatenate([one[:, 0] * n + other[:, 1] for one, other, _ in corners])
-    good = np.ones(shape, dtype=bool)
-    for k, enough in enumerate(least.tolist()):
-        signed = np.concatenate([sign * worth[met, k] for *_, sign in corners])
-        rise = np.bincount(at, signed, (int(shape[0]) + 1) * n).reshape(-1, n)
-        good &= rise.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] >= enough
-    return good
+def _check_cells(trees: CellTrees, cells: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
+    """Return where sums meet their bounds on the grid of cells of some features between ends ``(c, 2)``."""
+    tops = [np.append(trees.edges[j], np.inf)[first : last + 1] for j, (first, last) in zip(which, ends, strict=True)]
+    axes = [Axis(int(j), top) for j, top in zip(which, tops, strict=True)]
+    met = [(scores @ weights.T >= least).all(axis=-1) for scores in Grid(trees, cells, which).scores(axes)]
+    return np.concatenate(met)
 
 
 def _count_run(good: Array) -> int:
@@ -241,21 +186,10 @@ def _compute_gains(axis: AllowedCells, first: int, last: int, side: int, n: int)
 class GrowingBox:
     """A box of cells, and the slack by which the worst leaves that intersect it exceed the bounds.
 
-    It counts for each leaf the features in which it lies outside: a new cell of one feature brings in only leaves that
-    lie outside in that feature alone.
-
-    Parameters
-    ----------
-    trees : CellTrees
-        The ensemble.
-    some : int array of shape (m,)
-        Leaves that the box may intersect, in the order of their trees.
-    which : int array of shape (c,)
-        Features that may vary.
-    cells : int array of shape (c,)
-        Their cells at the point.
-    weights, least : arrays of shape (q, K) and (q,)
-        Score weights of each sum, and its lower bound.
+    It counts for each of the leaves ``some`` ``(m,)``, in the order of their trees, the features ``which`` ``(c,)`` in
+    which it lies outside: a new cell of one feature brings in only leaves that lie outside in that feature alone. It
+    begins at ``cells`` ``(c,)``; ``weights`` ``(q, K)`` are those of each sum of scores, ``least`` ``(q,)`` its lower
+    bound.
     """
 
     def __init__(self, trees: CellTrees, some: Array, which: Array, cells: Array, weights: Array, least: Array) -> None:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,44 +33,21 @@ __all__ = [
 DOUBLE = float(np.finfo(float).eps)
 SINGLE = float(np.finfo(np.float32).eps)
 _MOST_AT_ONCE = 4_000_000  # leaf values summed at once: 32 MB; hand-tuned
-_BETWEEN_SIDES = 0.5  # threshold between the sides of a set, 0 and 1
 
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class TreeScores:
-    """Scores that are a sum over trees: at a node, a value up to the threshold, or a category in a set, goes left.
+    """Scores that are a sum over trees: ``N`` nodes, ``T`` trees, ``K`` scores; arrays are ``(N,)`` unless noted.
 
-    Parameters
-    ----------
-    column : int array of shape (N,)
-        Column of each split; -1 for a leaf.
-    threshold : array of shape (N,)
-        Largest value that goes left; NaN for a set of categories.
-    left, right : int arrays of shape (N,)
-        Child nodes.
-    missing_left : bool array of shape (N,)
-        Whether a missing value goes left.
-    value : array of shape (N, K)
-        Contribution of a leaf to the sum of each score.
-    roots : int array of shape (T,)
-        Root of each tree; its nodes end where the next tree begins.
-    base : array of shape (K,)
-        Scores before any tree.
-    single : bool
-        Whether the columns are first rounded to single precision.
-    epsilon : float
-        Relative rounding error of the model's own sums.
-    zero : float
-        Numbers of at most this size are read as zero.
-    set_of : int array of shape (N,), optional
-        Row of ``sets`` that goes left at a node; -1 for a threshold. A column has thresholds or sets, never both; one
-        with sets holds codes 0, 1, ... for its categories.
-    sets : bool array of shape (S, M + 1), optional
-        Which codes below M are in each set, and last whether any other code is.
-    divisor : float
-        Of the sums: a forest adds the votes of its trees and divides in the end, so that tied votes stay equal.
+    A value of ``column`` (-1 for a leaf) up to ``threshold`` goes ``left``, or a category in the row ``set_of`` of
+    ``sets`` ``(S, M + 1)`` if that is not -1: which codes below M, and last whether any other. A column has thresholds
+    or sets, never both; one with sets holds codes 0, 1, ... ``value`` ``(N, K)`` is what a leaf adds to each score; the
+    nodes of a tree begin at ``roots`` ``(T,)``, and scores at ``base`` ``(K,)``. ``single`` is whether columns are
+    first rounded to single precision, ``epsilon`` the relative rounding error of the model's own sums, and numbers up
+    to ``zero`` are read as zero. Sums are divided by ``divisor`` in the end, as a forest does, so that tied votes stay
+    equal.
 
     Examples
     --------
@@ -165,31 +142,6 @@ class TreeScores:
         number, most = self.set_of[at], self.sets.shape[1] - 1
         code = np.where((values_seen >= 0) & (values_seen < most), values_seen, most).astype(int)
         return np.where((number >= 0) & ~is_missing, self.sets[np.maximum(number, 0), code], left)
-
-    def sides(self, columns: Array) -> Array:
-        """Return the side of each set on which rows ``(n, C)`` lie ``(n, S)``: 0 left, 1 right, NaN missing."""
-        x, nodes = self.rounded(np.asarray(columns, dtype=float)), self._set_pairs[0]
-        values_seen = x[:, self.column[nodes]]
-        left = self.goes_left(np.broadcast_to(nodes, values_seen.shape), values_seen)
-        return np.where(np.isnan(values_seen), np.nan, np.where(left, 0.0, 1.0))
-
-    @cached_property
-    def _set_pairs(self) -> tuple[Array, Array]:
-        """One node for each pair of a column and a set, and the pair of each node that splits on a set."""
-        assert self.set_of is not None
-        set_nodes = np.flatnonzero(self.set_of >= 0)
-        both = np.column_stack([self.column[set_nodes], self.set_of[set_nodes]])
-        _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        return set_nodes[first], which.ravel()
-
-    def by_thresholds(self, n_columns: int) -> "TreeScores":
-        """Return the same scores with one more column per set, the :meth:`sides`, after ``n_columns``."""
-        if self.set_of is None or not (self.set_of >= 0).any():
-            return replace(self, set_of=None, sets=None)
-        set_nodes = self.set_of >= 0
-        column, threshold = self.column.copy(), self.threshold.copy()
-        column[set_nodes], threshold[set_nodes] = n_columns + self._set_pairs[1], _BETWEEN_SIDES
-        return replace(self, column=column, threshold=threshold, set_of=None, sets=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,25 +138,12 @@ def _rescale(parts: Parts, factor: float, shift: float) -> Parts:
 
 @dataclass(frozen=True, eq=False)
 class ModelStructure:
-    """Structure of a fitted model.
+    """A fitted model: ``columns`` maps encoded rows ``(n, d)`` to columns ``(n, C)``, and ``parts`` these to scores.
 
-    Parameters
-    ----------
-    columns : callable
-        Maps encoded rows ``(n, d)`` to the columns ``(n, C)`` that the scores use.
-    parts : TreeScores or LinearScores
-        Scores of these columns.
-    link : {"identity", "exp", "expm1", "logistic", "softmax", "sign"}
-        Maps scores to outputs. A single logistic score is that of the second class; the sign of zero is 1.
-    classes : tuple, optional
-        Labels of a classifier.
-    stepwise : frozenset of int
-        Features that are encoded as levels on the way, or are category codes.
-    nonlinear : frozenset of int
-        Features that pass through monotone functions which may be flat in places, be clipped, or be rounded unevenly in
-        the last digits.
-    coded : frozenset of int
-        Columns that hold category codes or sides of sets: there is nothing between two of their values.
+    ``link``, one of identity, exp, expm1, logistic, softmax and sign, maps scores to outputs: a single logistic score
+    is that of the second class, and the sign of zero is 1. ``stepwise`` features are encoded as levels on the way, or
+    are category codes; ``nonlinear`` ones pass through monotone functions which may be flat in places, be clipped, or
+    be rounded unevenly in the last digits.
     """
 
     columns: Callable[[Array], Array]
@@ -165,7 +152,6 @@ class ModelStructure:
     classes: tuple[Any, ...] | None
     stepwise: frozenset[int]
     nonlinear: frozenset[int] = frozenset()
-    coded: frozenset[int] = frozenset()
 
     def outputs(self, x: Array) -> Array:
         """Return the outputs, ``(n,)`` or one column per class, of encoded rows ``(n, d)``."""
@@ -183,22 +169,6 @@ class ModelStructure:
         if self.link in ("expm1", "sign"):
             return np.expm1(scores[:, 0]) if self.link == "expm1" else np.where(scores[:, 0] >= 0, 1.0, -1.0)
         return np.exp(scores[:, 0]) if self.link == "exp" else scores[:, 0]
-
-    def by_thresholds(self) -> "ModelStructure":
-        """Return the same model with thresholds only: each set of categories becomes a 0/1 column."""
-        parts, columns = self.parts, self.columns
-        if not isinstance(parts, TreeScores) or not len(parts.set_columns):
-            return self
-        trees = parts
-        n_columns = int(trees.column.max()) + 1
-
-        def widen(x: Array) -> Array:
-            made = columns(x)[:, :n_columns]
-            return np.hstack([made, trees.sides(made)])
-
-        plain = trees.by_thresholds(n_columns)
-        coded = self.coded | set(range(n_columns, int(plain.column.max()) + 1))
-        return replace(self, columns=widen, parts=plain, coded=frozenset(coded))
 
 
 def read_structure(model: Any, space: Space) -> ModelStructure | None:
@@ -254,7 +224,7 @@ def _read_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None) -
         levels = levels | frozenset((coded if read.sources is None else read.sources[coded]).tolist())
     owner = _find_owners(getattr(model, "feature_names_in_", None), space)
     stepwise, nonlinear = (frozenset(owner[c] for c in some) for some in (levels, column_map.bent))
-    return ModelStructure(columns, *wrapped, classes, stepwise, nonlinear, frozenset(coded.tolist()))
+    return ModelStructure(columns, *wrapped, classes, stepwise, nonlinear)
 
 
 class _CoreScores(NamedTuple):
@@ -313,9 +283,9 @@ def _read_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None) -
         as_input = in_order(wanted, space, name, frame=False, own=False)
     if classes is None and read.link in ("logistic", "softmax"):
         classes = tuple(range(max(2, len(read.scores.base))))
-    owner, coded = _find_owners(None if unnamed else wanted, space), frozenset(read.scores.set_columns.tolist())
-    stepwise = frozenset(owner[c] for c in coded)
-    return ModelStructure(lambda x: read.prepare(as_input(x)), read.scores, read.link, classes, stepwise, coded=coded)
+    owner = _find_owners(None if unnamed else wanted, space)
+    stepwise = frozenset(owner[c] for c in read.scores.set_columns.tolist())
+    return ModelStructure(lambda x: read.prepare(as_input(x)), read.scores, read.link, classes, stepwise)
 
 
 def _find_owners(names: Any, space: Space) -> list[int]:

@@ -53,20 +53,10 @@ class NotExactError(ValueError):
 class CellPosterior:
     """All ``N`` cells of the features that can change, with the readings of ``K`` models there.
 
-    Parameters
-    ----------
-    columns : tuple of m ColumnCells
-        The prior in cells of each feature.
-    kept : tuple of m int arrays
-        The cells of each that have mass: axes of the grid.
-    log_prior : array of shape (N,)
-        Log probability of each cell of the grid.
-    loss : array of shape (N, K)
-        Loss of each model.
-    reached : bool array of shape (N, K)
-        Whether each model reaches the target.
-    unsure : bool array of shape (N, K)
-        Whether rounding may decide that.
+    ``columns`` are the prior in cells of each of ``m`` features, and ``kept`` the cells of each that have mass: axes of
+    the grid. ``log_prior`` ``(N,)`` is the log probability of each cell of the grid; ``loss``, ``reached`` and
+    ``unsure``, each ``(N, K)``, are the loss of each model, whether it reaches the target, and whether rounding may
+    decide that.
     """
 
     columns: tuple[ColumnCells, ...]
