@@ -40,9 +40,9 @@ def group_costs(
     groups : sequence, Series or mapping
         The group of each row: in order, or by row label.
     rule : str, optional
-        Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows where it
-        reaches the target. ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default,
-        the posterior expected distance, over rows that can reach it.
+        Label of a decision rule, such as ``"MAP"``: the cost of its decision, over rows where it reaches the target.
+        ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default, the posterior
+        expected cost, over rows that can reach it.
     mass : float
         Probability of the intervals.
     n_bootstrap : int
@@ -170,7 +170,7 @@ def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array
     if rule is None:
         figures = table.distribution
         attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
-        return figures["expected_distance"].to_numpy(), figures["expected_distance_se"].to_numpy(), attained
+        return figures["expected_cost"].to_numpy(), figures["expected_cost_se"].to_numpy(), attained
     if rule == ANSWER:
         if not (table.answers["kind"] != "").any():
             raise ValueError("no row has an answer: explain them with rules and with a policy")
@@ -185,7 +185,7 @@ def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array
             f"{rule!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
         )
     cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
-    cost[explained], reached[explained] = own["distance"], own["reached"]
+    cost[explained], reached[explained] = own["cost"], own["reached"]
     return cost, np.zeros(len(table)), reached
 
 

@@ -176,8 +176,8 @@ def plot_table_costs(
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
-    of = "expected distance" if rule is None else f"distance of {short_text(rule)}"
-    ax.set_xlabel(f"cost: {of}, in units of each feature's scale", wrap=True)
+    of = "expected cost" if rule is None else f"cost of {short_text(rule)}"
+    ax.set_xlabel(f"{of}: sum of changes, in units of each feature's scale", wrap=True)
     more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
     finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *ax.get_legend_handles_labels())
@@ -295,11 +295,11 @@ def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.Dat
     status = table.diagnostics["status"].to_numpy()
     listed = [groups[row] for row in rows] if isinstance(groups, (Mapping, pd.Series)) else list(groups)
     if rule is None:
-        cost, found = table.distribution["expected_distance"].to_numpy(), status == Status.ATTAINABLE
+        cost, found = table.distribution["expected_cost"].to_numpy(), status == Status.ATTAINABLE
     else:
         lines = table.pointwise.xs(rule, level="rule")
         cost, found = np.full(len(rows), np.nan), status == Status.ATTAINABLE
-        cost[status != Status.FAILED] = np.where(lines["reached"], lines["distance"], np.nan)
+        cost[status != Status.FAILED] = np.where(lines["reached"], lines["cost"], np.nan)
     return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})
 
 
