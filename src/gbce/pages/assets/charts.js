@@ -3,6 +3,9 @@
 const STRIP = { width: window.innerWidth < 640 ? 360 : 560, height: 34, left: 6, right: 6 };
 const MOST_BARS = 6; // levels of a category that are drawn; the others are counted
 const MOST_DOTS = 400; // points of a cloud
+// Steps of the two coordinates of Roberts' R2 sequence (2018): they fill the plane evenly, so that no pattern appears
+// where both axes are spread.
+const SPREAD = [0.7548776662466927, 0.5698402909980532];
 // On a narrow screen pictures have fewer units, so that their texts are not smaller.
 const NARROW = window.innerWidth < 640;
 const LETTER = 8; // units that a wide letter takes in a picture's text
@@ -243,8 +246,9 @@ function frontierPicture(steps, others, by, choose) {
   return { node, update };
 }
 
-// Two columns against each other; arrow keys step through the points, and what is behind one is told below.
-function cloud(points, tell, freshen) {
+// Two columns against each other; arrow keys step through the points, and what is behind one is told below, and `count`
+// is called with the number of dots that reach the target and of all.
+function cloud(points, tell, count, freshen) {
   const size = CLOUD;
   const titles = { x: "", y: "" };
   const { node, marks, retitle } = frame(size, () => titles.x, () => titles.y, "draws in two columns");
@@ -314,11 +318,12 @@ function cloud(points, tell, freshen) {
     const room = (high - low) * 0.04 || 0.5;
     return [low - room, high + room];
   };
-  const jitter = (column, i) => (column.levels ? ((i * 0.618033988749895) % 1 - 0.5) * 0.6 : 0);
+  const jitter = (column, i, axis) => (column.levels ? ((i * SPREAD[axis]) % 1 - 0.5) * 0.6 : 0);
 
   const update = (first, second, weights, chosen) => {
     shown = points.pick(weights, Math.min(MOST_DOTS, points.nPool));
-    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
+    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i])
+      .sort((a, b) => points.reached[a] - points.reached[b] || a - b); // those that reach lie on top
     titles.x = first.name;
     titles.y = second.name;
     const xs = axisOf(first, domainOf(first), [size.left, size.width - size.right]);
@@ -329,8 +334,8 @@ function cloud(points, tell, freshen) {
       layer.append(dot);
       dots.push(dot);
     }
-    places = shown.map((i) => [xs.scale(first.values[i] + jitter(first, i)),
-      ys.scale(second.values[i] + jitter(second, i + 7))]);
+    places = shown.map((i) => [xs.scale(first.values[i] + jitter(first, i, 0)),
+      ys.scale(second.values[i] + jitter(second, i, 1))]);
     dots.forEach((dot, k) => {
       if (k >= shown.length) { dot.setAttribute("visibility", "hidden"); return; }
       setAttributes(dot, { cx: places[k][0].toFixed(1), cy: places[k][1].toFixed(1), visibility: "visible",
@@ -343,7 +348,10 @@ function cloud(points, tell, freshen) {
     };
     put(row, first.start, second.start);
     put(plan, chosen >= 0 ? points.value(chosen, first) : NaN, chosen >= 0 ? points.value(chosen, second) : NaN);
-    node.setAttribute("aria-label", `${plural(shown.length, "draw")} of ${first.name} against ${second.name}`);
+    const reaching = shown.reduce((sum, i) => sum + points.reached[i], 0);
+    count(reaching, shown.length);
+    node.setAttribute("aria-label", `${plural(shown.length, "draw")} of ${first.name} against ${second.name}, ${
+      numberText(reaching)} of which reach the target`);
     if (at >= shown.length) at = -1;
     ring.setAttribute("visibility", "hidden");
   };
