@@ -22,6 +22,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Places, Space
+from gbce.trees import evaluate_by_reading
 
 __all__ = [
     "POINT_FIGURES",
@@ -91,7 +92,6 @@ def evaluate_under_noise(
     posterior: GibbsPosterior, space: Space, x: Array, shifts: Array, *, first_only: bool = False
 ) -> Evaluated:
     """Evaluate every point ``(k, d)`` under every offset ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""
-    evaluate = posterior.evaluate_first if first_only else posterior.evaluate
     k, (n, d) = len(x), shifts.shape
     block = max(1, _MAX_CELLS // (n * d))
     parts = []
@@ -103,7 +103,7 @@ def evaluate_under_noise(
         else:
             intended = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
             moved = space.move_each(intended, moved, posterior.prior.x0)
-        parts.append(evaluate(moved))
+        parts.append(evaluate_by_reading(posterior, moved, first_only=first_only))
     joined = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 

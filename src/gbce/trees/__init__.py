@@ -7,7 +7,7 @@ calling the model.
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable
 from gbce.trees._constraints import Proof, describe_answer, describe_cheapest
-from gbce.trees._gibbs import GibbsTrees, draw_if_many, note_uncompiled
+from gbce.trees._gibbs import GibbsTrees, draw_if_many
 from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
@@ -21,7 +21,7 @@ from gbce.trees._question import (
     score_constraints,
 )
 from gbce.trees._read import read_cells
-from gbce.trees._reader import CellReader
+from gbce.trees._reader import CellReader, evaluate_by_reading
 from gbce.trees._safe import Ranges, find_safe_ranges
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, read_structure, same_output
@@ -51,12 +51,12 @@ __all__ = [
     "describe_answer",
     "describe_cheapest",
     "draw_if_many",
+    "evaluate_by_reading",
     "find_nearest_cells",
     "find_safe_ranges",
     "mode_on_cells",
     "n_terms",
     "nearest_values",
-    "note_uncompiled",
     "outputs_of",
     "path_on_cells",
     "price_units",

@@ -6,7 +6,6 @@ can change, with splits on other columns resolved; the loops over nodes are comp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from types import ModuleType
 from typing import NamedTuple
@@ -14,22 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._cells import CellTrees
+from gbce.trees._cells import CellTrees, compiled_loops
 
-__all__ = ["CommonCells", "StackedTrees", "Steps", "compiled_loops"]
+__all__ = ["CommonCells", "StackedTrees", "Steps"]
 
 _LEAF = -1  # in place of the column of a split
 _SAME_SUM = 1e-12  # relative difference of the sums of leaves that is rounding
-
-
-@cache
-def compiled_loops() -> ModuleType | None:
-    """Return the module of compiled loops; None if numba cannot be imported."""
-    try:
-        from gbce.trees import _along_loops
-    except ImportError:
-        return None
-    return _along_loops
 
 
 class CommonCells(NamedTuple):

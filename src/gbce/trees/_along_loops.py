@@ -12,7 +12,7 @@ from numba import njit
 
 from gbce.base import Array
 
-__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_scores"]
+__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_leaves", "sum_scores"]
 
 
 def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,6 +26,37 @@ def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
 # ten times as long as a step. A cell goes right beyond the cut; kinds other than -1 are sets (0 and more), where cells
 # outside go right, and cuts at which missing values, which have the last cell, go left (-2).
+
+
+@_compile
+def sum_leaves(
+    cells: Array,
+    n_cells: Array,
+    roots: Array,
+    feature: Array,
+    cut: Array,
+    group: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    sets: Array,
+    value: Array,
+    out: Array,
+) -> None:
+    """Add the leaves of every tree that hold rows of cells ``(n, d)`` to ``out`` ``(n, K)``, one tree after another."""
+    for t in range(len(roots)):
+        for i in range(len(cells)):
+            node = roots[t]
+            while feature[node] >= 0:
+                cell = cells[i, feature[node]]
+                goes_left = cell <= cut[node]
+                if group[node] >= 0:
+                    goes_left = sets[group[node], cell]
+                elif cell == n_cells[feature[node]]:
+                    goes_left = missing_left[node]
+                node = left[node] if goes_left else right[node]
+            for k in range(value.shape[1]):
+                out[i, k] += value[node, k]
 
 
 @_compile

@@ -151,7 +151,7 @@ function etaCurve(path, name, title, yTitle, percent) {
   const y = linearScale(domain, [size.height - size.bottom, size.top + 8]);
   const whole = ticksOf(logs[0], logs[logs.length - 1], 4).filter((one) => Number.isInteger(one));
   retitle(x, y, whole.length > 1 ? whole : [logs[0], logs[logs.length - 1]], ticksOf(...y.domain, 4),
-    (value) => generalText(10 ** value, 2), (value) => (percent ? `${Math.round(100 * value)}%` : tickText(value)));
+    (value) => tickText(10 ** value), (value) => (percent ? `${Math.round(100 * value)}%` : tickText(value)));
   const up = lines.map((one, k) => `${x(logs[k])},${y(Math.min(one[name] + 1.96 * (one[`${name}_se`] ?? 0),
     y.domain[1]))}`);
   const down = lines.map((one, k) => `${x(logs[k])},${y(Math.max(one[name] - 1.96 * (one[`${name}_se`] ?? 0),
@@ -192,7 +192,7 @@ function placeLabels(layer, named, size, lines = []) {
   for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
     if (!label) continue;
     const text = shorten(label, NARROW ? 14 : 26), width = textWidth(text) + 2;
-    const lefts = [x + 12, x - 12 - width, x - width / 2, size.width - width];
+    const lefts = [x + 12, x - 12 - width, x - width / 2, ...(x + 12 + width > size.width ? [size.width - width] : [])];
     const places = offsets.flatMap((offset) => lefts.map((left) => ({ left, right: left + width, top: y + offset - 11,
       bottom: y + offset + 3 })));
     const isFree = (one) => one.top > -4 && one.left >= size.left && one.right <= size.width

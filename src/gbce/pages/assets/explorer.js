@@ -475,7 +475,7 @@ function termsSection() {
     const { enough, probability } = view.weighed;
     const effective = view.own ? payload.points.own_ess : view.weighed.effective;
     setText(count, `${numberText(Math.round(effective))} effective draws of ${numberText(payload.points.n_pool)} points`
-      + (Number.isFinite(view.figures.success) ? `; ${percentText(view.figures.success)} of them reach the target` : "")
+      + (Number.isFinite(view.figures.success) ? `; ${percentText(view.figures.success)} of the draws reach the target` : "")
       + (asked.conditions.size ? `; ${percentText(probability)} of all draws meet your conditions.` : "."));
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
     meter.classList.toggle("bad", !enough);
