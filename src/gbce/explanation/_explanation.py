@@ -322,7 +322,7 @@ class Explanation:
         if not self.draws.info.draws_posterior:
             return judged.sentence
         raised = self.calibration is not None and not self.calibration.met  # as far as the draws carry it
-        remedy = "" if raised or self.status == Status.NOT_ATTAINED else 'set `eta="auto"` to draw counterfactuals'
+        remedy = "" if raised or self.status == Status.NOT_ATTAINED else 'set `eta="auto"` for draws that do'
         return describe_posterior(judged, float(self.distribution["success_probability"]), remedy)
 
     def _calibration(self) -> dict[str, Any]:

@@ -304,20 +304,17 @@ def _list_frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, An
 
 def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
     """Return distinct strategies whose own point reaches the target, or the reason for their absence."""
-    draws = explanation.draws
-    if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
-        why = "there are too few effective draws" if draws.record is None else "the points were not kept"
-        why = why if draws.info.draws_posterior else "the posterior was not drawn"
+    why = _find_obstacle(explanation)
+    if why:
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
+    reach = float(explanation.distribution["success_probability"])
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
     at = known.add_table(rows)
     listed = [
         {
-            "mass": line["mass"],
-            "mass_se": line["mass_se"],
-            "success": line["success"],
+            "share": line["mass"] * line["success"] / reach,
             "reached": bool(line["reached"]),
             "output": line["output"],
             "cost": line["cost"],
@@ -327,7 +324,20 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
         for i, (_, line) in enumerate(found.table.iterrows())
         if line["reached"]
     ]
-    return {"listed": listed, "other": 1.0 - sum(one["mass"] for one in listed), "why": ""}
+    return {"listed": listed, "other": max(1.0 - sum(one["share"] for one in listed), 0.0), "why": ""}
+
+
+def _find_obstacle(explanation: Explanation) -> str:
+    """Return why no strategies can be read off the draws; empty if they can."""
+    draws = explanation.draws
+    if not draws.info.draws_posterior:
+        return "the posterior was not drawn"
+    if draws.record is not None:
+        return "the points were not kept"
+    if draws.ess < ENOUGH_ESS:
+        return "there are too few effective draws"
+    few = explanation.distribution["success_probability"] * draws.ess < ENOUGH_ESS
+    return "too few of the draws reach the target" if few else ""
 
 
 # --- points and potentials -------------------------------------------------------------------------------------------

@@ -268,16 +268,17 @@ function sliderBlock() {
     models: "the share of the models that agree", measured: "as measured" }[payload.frontier.of];
   const texts = reliabilityTexts(positions);
   sliders.wanted = slider("wanted", "How reliable it has to be",
-    steps.length ? `Choose among tested options, from least to most reliable (${how}). More reliable changes cost more.`
+    steps.length && positions.length < 2 ? `Known for one tested option only: ${how}.`
+      : steps.length ? `Choose among tested options, from least to most reliable (${how}). More reliable changes cost more.`
       : "Reliability was not measured. explainer.frontier(explanation, noise=0.1) measures it; pass the result to "
         + "to_html(frontier=...).",
     { max: positions.length - 1, value: ownPosition },
     (k) => sayPosition(positions, texts, k),
     (k) => { asked.wanted = k; });
   sliders.most = slider("most", "How many columns may change",
-    "Fewer changes are easier to remember, but often larger.",
+    countable > 1 ? "Fewer changes are easier to remember, but often larger." : "There is no more to choose from.",
     { min: 1, max: anyNumber, value: anyNumber },
-    (n) => (n === anyNumber ? "any number" : plural(n, "column")),
+    (n) => (n < anyNumber ? plural(n, "column") : countable > 1 ? "any number" : plural(countable, "column")),
     (n) => { asked.most = n === anyNumber ? ANY : n; });
   return make("div", { class: "sliders" }, Object.values(sliders).map((one) => one.node));
 }
@@ -528,10 +529,9 @@ function compareTable({ heads, lines, caption }) {
 function waysSection() {
   const { listed: ways, other, why } = payload.alternatives;
   const cards = ways.map((one, k) => make("article", { class: "card" },
-    make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
+    make("h3", {}, `Way ${k + 1}: ${percentText(one.share)} of the draws that reach the target`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `${percentText(one.success)} of these draws reach the target. `
-      + `Cost ${shortNumber(one.cost)} units.`),
+    make("p", { class: "soft small" }, `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
   const box = make("div", { id: "bookmarks", "aria-live": "polite" });
@@ -562,7 +562,7 @@ function waysSection() {
     : "No way that the draws go reaches the target.";
   return section("ways", "Other ways, and bookmarks", lead || why || few,
     ways.length ? make("div", { class: "cards" }, cards) : null,
-    ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws go other ways or miss the target.`)
+    ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws that reach it go other ways.`)
       : null,
     ways.length > 1 ? compareTable(comparison(ways.map((one) => one.point), ways.map((_, k) => `way ${k + 1}`),
       "ways side by side")) : null,
@@ -760,7 +760,7 @@ function tradeSection() {
     .filter(([curve]) => curve);
   for (const [curve] of curves) etaBox.append(curve.node);
   if (curves.length) {
-    parts.push(make("h3", {}, "The more the target counts, the more draws reach it, and the more they cost"), etaBox);
+    parts.push(make("h3", {}, "How much the target counts: which share of the draws reaches it, and what they cost"), etaBox);
     updates.push(() => curves.forEach(([curve, own]) => curve.update(payload.points.etas[asked.step],
       asked.conditions.size || asked.efforts.size ? NaN : view.weighedFigures[own])));
   }
