@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
 import gbce
 from gbce.metrics import Judgement, Verdict, costs, describe_posterior
+
+matplotlib.use("Agg")
 
 WEIGHTS = np.array([1.0, 0.8, 0.6])
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 3)), columns=["a", "b", "c"])
@@ -73,6 +76,10 @@ def test_tables_of_many_rows_are_priced_alike(explainer):
     found = gbce.group_costs(table, inside, rule="MAP")
     cost = table.pointwise["cost"].to_numpy()
     assert found.loc[True, "cost"] == pytest.approx(cost[inside].mean())
+    ax = table.plot.costs(inside, rule="answer")
+    dots = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections if c.get_label() == "a row"])
+    assert sorted(dots) == pytest.approx(sorted(table.answers["cost"]))
+    assert ax.get_xlabel().startswith("cost of answer: sum of changes")
 
 
 def test_a_file_without_the_pool_has_the_expected_cost_even_if_it_was_not_recorded(explanation, tmp_path):

@@ -13,7 +13,7 @@ from gbce.batch._table import ExplanationTable, record_of, stack_records
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["ANSWER", "group_changes", "group_costs"]
+__all__ = ["ANSWER", "find_costs", "group_changes", "group_costs"]
 
 ANSWER = "answer"  # used like the label of a rule, for explanation.answer
 
@@ -76,7 +76,7 @@ def group_costs(
     labels = _label_groups(groups, table)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
-    cost, se, attained = _find_costs(table, rule)
+    cost, se, attained = find_costs(table, rule)
     lines = {}
     for group in pd.unique(labels):
         inside = (labels == group).to_numpy()
@@ -165,7 +165,7 @@ def group_changes(
     return pd.concat(parts)
 
 
-def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
+def find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
     """Return the cost, its Monte Carlo error and whether the target is attained, by row: ``(n,)`` each."""
     if rule is None:
         figures = table.distribution

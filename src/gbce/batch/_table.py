@@ -210,7 +210,7 @@ class ExplanationTable:
         (``posterior_note``), notes, the seed that reproduces the row on its own, and the error of a row that could not
         be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
-        Total cost: rows that were explained together share calls.
+        Total effort: rows that were explained together share calls.
     answers : DataFrame
         By row, the recommended answer: ``kind``, ``changes`` in words, number of changed columns, ``cost``,
         ``output``, ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the full ``sentence``.
@@ -374,7 +374,7 @@ class ExplanationTable:
         text = [
             f"{len(self)} rows: {status}",
             self._describe_posteriors(),
-            f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
+            f"effort: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
         answered = self.answers[self.answers["kind"] != ""]
         if len(answered):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from gbce._validation import printable
 from gbce.base import Array
-from gbce.batch import ExplanationTable, group_costs
+from gbce.batch import ExplanationTable, find_costs, group_costs
 from gbce.explanation import Explanation, Status, number_text
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
@@ -294,12 +294,8 @@ def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.Dat
     rows = table.diagnostics.index
     status = table.diagnostics["status"].to_numpy()
     listed = [groups[row] for row in rows] if isinstance(groups, (Mapping, pd.Series)) else list(groups)
-    if rule is None:
-        cost, found = table.distribution["expected_cost"].to_numpy(), status == Status.ATTAINABLE
-    else:
-        lines = table.pointwise.xs(rule, level="rule")
-        cost, found = np.full(len(rows), np.nan), status == Status.ATTAINABLE
-        cost[status != Status.FAILED] = np.where(lines["reached"], lines["cost"], np.nan)
+    cost, _, attained = find_costs(table, rule)
+    found = attained & (status == Status.ATTAINABLE)
     return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})
 
 

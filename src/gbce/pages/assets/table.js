@@ -735,7 +735,7 @@ function keyFigures(row) {
   if (wordOf("posterior_note", row)) facts.push(["posterior", wordOf("posterior_note", row)]);
   facts.push(["status", wordOf("status", row)]);
   if (wordOf("notes", row)) facts.push(["notes", wordOf("notes", row)]);
-  facts.push(["cost of finding it", `${plural(figures.n_model_calls[row], "model call")}, ${plural(figures.n_model_rows[row], "row")}`]);
+  facts.push(["effort", `${plural(figures.n_model_calls[row], "model call")}, ${plural(figures.n_model_rows[row], "row")}`]);
   facts.push(["seed", wordOf("seed", row)]);
   const poor = !["", "trustworthy"].includes(wordOf("sampling", row)) || figures.success_probability?.[row] < MOSTLY;
   return make("dl", { class: "facts" }, facts.map(([name, fact]) => [
