@@ -22,7 +22,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Places, Space
-from gbce.trees import evaluate_by_reading
+from gbce.trees import read_models
 
 __all__ = [
     "POINT_FIGURES",
@@ -92,6 +92,8 @@ def evaluate_under_noise(
     posterior: GibbsPosterior, space: Space, x: Array, shifts: Array, *, first_only: bool = False
 ) -> Evaluated:
     """Evaluate every point ``(k, d)`` under every offset ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""
+    read = read_models(posterior)
+    evaluate = read.evaluate_first if first_only else read.evaluate
     k, (n, d) = len(x), shifts.shape
     block = max(1, _MAX_CELLS // (n * d))
     parts = []
@@ -103,7 +105,7 @@ def evaluate_under_noise(
         else:
             intended = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
             moved = space.move_each(intended, moved, posterior.prior.x0)
-        parts.append(evaluate_by_reading(posterior, moved, first_only=first_only))
+        parts.append(evaluate(moved))
     joined = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 

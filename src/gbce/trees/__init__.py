@@ -21,7 +21,7 @@ from gbce.trees._question import (
     score_constraints,
 )
 from gbce.trees._read import read_cells
-from gbce.trees._reader import CellReader, evaluate_by_reading
+from gbce.trees._reader import CellReader, read_models
 from gbce.trees._safe import Ranges, find_safe_ranges
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, read_structure, same_output
@@ -51,7 +51,6 @@ __all__ = [
     "describe_answer",
     "describe_cheapest",
     "draw_if_many",
-    "evaluate_by_reading",
     "find_nearest_cells",
     "find_safe_ranges",
     "mode_on_cells",
@@ -66,6 +65,7 @@ __all__ = [
     "reachable_cells",
     "read_cell_outputs",
     "read_cells",
+    "read_models",
     "read_structure",
     "same_output",
     "score_constraints",

@@ -12,14 +12,15 @@ import numpy as np
 
 from gbce.base import Array, Outputs
 from gbce.budget import Budget
-from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.posterior import GibbsPosterior
+from gbce.predictors import Predictor
 from gbce.space import Space
 from gbce.trees._cells import CellTrees, compiled_loops, outputs_of, why_unreadable
 from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure, read_structure, same_output
 
-__all__ = ["CellReader", "evaluate_by_reading"]
+__all__ = ["CellReader", "read_models"]
 
 _MOST_PARTS = 200  # objects within a model that are inspected; hand-tuned, so that it takes next to no time
 _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in place
@@ -252,27 +253,27 @@ def _agree(trees: CellTrees, x: Array, outputs: Outputs) -> bool:
 # --- reading instead of calling --------------------------------------------------------------------------------------
 
 
-def evaluate_by_reading(posterior: GibbsPosterior, x: Array, *, first_only: bool = False) -> Evaluated:
-    """Evaluate rows ``(n, d)`` like the posterior, but read the models that are tree ensembles instead of calling them.
+def read_models(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the posterior with its tree ensembles read instead of called, for searches and trials; no rows count.
 
     Models are read on tables only, so that figures of arrays are those of the model's own calls to the last bit, and
     without a budget, under which checking what was read takes rows each time.
     """
-    n_models = 1 if first_only else len(posterior.predictors)
-    found = [_read_outputs(posterior, k, x) for k in range(n_models)]
-    if all(outputs is None for outputs in found):
-        return posterior.evaluate_first(x) if first_only else posterior.evaluate(x)
-    for k, outputs in enumerate(found):
-        if outputs is None:
-            found[k] = replace(posterior, predictors=posterior.predictors[k : k + 1]).ask(x)[0]
-    return posterior.read([outputs for outputs in found if outputs is not None])
-
-
-def _read_outputs(posterior: GibbsPosterior, model: int, x: Array) -> Outputs | None:
-    """Return the outputs of a model read as a tree ensemble; None if it has to be called."""
     if posterior.prior.space.columns is None or posterior.budget.limited:
-        return None
-    trees, predictor = posterior.read_trees(model), posterior.predictors[model]
-    if trees is None or why_unreadable(trees, predictor, posterior.target) or not trees.covers(x).all():
-        return None
-    return outputs_of(trees, predictor, trees.scores(trees.cells(x)))
+        return posterior
+    predictors = tuple(_read_predictor(posterior, k) for k in range(len(posterior.predictors)))
+    return replace(posterior, predictors=predictors)
+
+
+def _read_predictor(posterior: GibbsPosterior, model: int) -> Predictor:
+    """Return a predictor that reads the model as a tree ensemble; the model's own if that cannot be done."""
+    trees, own = posterior.read_trees(model), posterior.predictors[model]
+    if trees is None or why_unreadable(trees, own, posterior.target):
+        return own
+
+    def ask(x: Array) -> Array:
+        if not trees.covers(x).all():
+            return np.asarray(own(x).values)
+        return outputs_of(trees, own, trees.scores(trees.cells(x))).values
+
+    return replace(own, ask=ask, decide=None).with_fresh_meter()
