@@ -37,7 +37,7 @@ def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
     assert list(explanation.counterfactuals.index) == labels
     assert list(explanation.counterfactuals.columns) == list(X.columns)
     assert (explanation.counterfactuals.dtypes == X.dtypes).all()
-    figures = ["loss", "distance", *unknown_figures(), "reached"]
+    figures = ["loss", "cost", "distance", *unknown_figures(), "reached"]
     assert list(explanation.pointwise.columns[: len(figures)]) == figures
     assert {"robustness", "plausibility"} <= set(figures)
     assert explanation.pointwise["reached"].dtype == bool

@@ -33,7 +33,7 @@ def explanation(request):
 
 def test_summary_has_the_posterior_by_feature(explanation):
     tree = explanation.to_arviz()
-    assert set(tree["posterior"].data_vars) == {"bmi", "loss", "loss_", "distance"}
+    assert set(tree["posterior"].data_vars) == {"bmi", "loss", "loss_", "cost", "distance"}
     assert set(tree["sample_stats"].data_vars) == {"lp", "success"}
     table = arviz_stats.summary(tree)
     mean = explanation.draws.mean(explanation.draws.pool.x)

@@ -55,7 +55,7 @@ def test_a_figure_in_the_list_is_in_tables_files_batches_and_summaries(monkeypat
         monkeypatch.setattr(f"gbce.{module}.POINT_FIGURES", figures)
     explanation = explainer.explain(DATA[0], **options)
     assert explanation.pointwise.loc["Mean", "sparsity"] == 2
-    assert "sparsity: number of changed features" in explanation.summary()
+    assert "sparsity: number of changed features" in " ".join(explanation.summary().split())
     assert gbce.load(explanation.save(tmp_path / "new")).pointwise.equals(explanation.pointwise)
     assert np.isnan(gbce.load(before.save(tmp_path / "old")).pointwise.loc["Mean", "sparsity"])
     table = explainer.explain_many(DATA[:2], **options, progress=False)

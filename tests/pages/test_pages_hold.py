@@ -191,7 +191,7 @@ def test_an_explanation_from_a_file_has_the_same_page(loan, tmp_path):
 def test_a_file_without_the_pool_has_a_page_that_says_what_it_cannot_do(browser, loan, tmp_path):
     kept = gbce.load(loan.save(tmp_path / "loan.gbce", pool=False))
     with opened(browser, kept.to_html(tmp_path / "page.html")) as page:
-        assert page.locator("#eta").is_disabled()
+        assert page.locator("#eta").count() == 0
         assert "Save with pool=True" in page.locator("#eta-help").inner_text()
         shown = page.locator("#figures dd[data-figure=success]").get_attribute("data-value")
         assert float(shown) == pytest.approx(kept.draws.weights @ kept.draws.reached[:, 0], rel=1e-3)
@@ -216,7 +216,7 @@ def test_bad_sampling_is_said_aloud_at_the_top(browser, tmp_path):
     explanation = explainer.explain(np.zeros(4), gbce.Value(6.0, scale=0.1, tolerance=0.1), rules=[], seed=0)
     assert explanation.diagnostics["sampling"] != "trustworthy"
     with opened(browser, explanation.to_html(tmp_path / "page.html")) as page:
-        assert explanation.diagnostics["sampling_note"] in page.locator("#warning").inner_text()
+        assert explanation.diagnostics["sampling_note"].capitalize()[:60] in page.locator("#warning").inner_text()
         assert page.locator("#warning").evaluate("one => one === one.parentNode.firstElementChild")
         assert page.complaints == []
 

@@ -236,7 +236,7 @@ def test_a_row_opens_by_click_and_by_key_with_answer_changes_decisions_and_figur
         figures = table.pointwise.loc[(label, line[0])]
         shown_figures = dict(zip(heads, line, strict=True))
         assert shown_figures["target"].endswith("reached" if figures["reached"] else "missed")
-        for name in ("output", "distance", "loss", "robustness", "plausibility"):
+        for name in ("output", "cost", "distance", "loss", "robustness", "plausibility"):
             assert float(shown_figures[name].replace(",", "")) == pytest.approx(figures[name], rel=1e-3), name
     success = table.distribution.iloc[row]["success_probability"]
     said = detail.locator("dl.facts").first.text_content()
@@ -401,7 +401,7 @@ def grown(explanations, n):
                 pointwise=record.pointwise.assign(**figures * rng.uniform(0.5, 1.5, size=figures.shape)),
                 distribution=record.distribution * rng.uniform(0.5, 1.5, size=len(record.distribution)),
                 diagnostics=record.diagnostics
-                | {name: retold(record.diagnostics[name]) for name in ("notes", "sampling_note")}
+                | {name: retold(record.diagnostics[name]) for name in ("notes", "posterior_note")}
                 | {"seed": int(rng.integers(2**62))},
             )
         )

@@ -206,11 +206,21 @@ def test_lanes_of_changes_do_not_overlap(mixed):
 
 
 def test_decisions_stand_at_their_cost_and_robustness(mixed):
-    ax = mixed.plot.decisions(distance="l2")
-    for rule, line in mixed.pointwise.iterrows():
-        np.testing.assert_allclose(marks(ax, rule)[0], [line["distance"], line["robustness"]])
-    answer = marks(ax, "the answer")[0]
-    assert answer[1] == pytest.approx(mixed.answer.reliability.share)
+    for options, figure in (({}, "cost"), ({"distance": "l2"}, "distance")):
+        ax = mixed.plot.decisions(**options)
+        for rule, line in mixed.pointwise.iterrows():
+            np.testing.assert_allclose(marks(ax, rule)[0], [line[figure], line["robustness"]])
+        answer = marks(ax, "the answer")[0]
+        assert answer[1] == pytest.approx(mixed.answer.reliability.share)
+        assert figure in ax.get_xlabel()
+
+
+def test_axes_of_cost_are_priced_as_the_answer(mixed):
+    """Whatever is not asked otherwise is the sum of changes, and says so."""
+    for ax in (mixed.plot.frontier(), mixed.plot.decisions()):
+        assert marks(ax, "the answer")[0][0] == pytest.approx(mixed.answer.cost)
+        assert ax.get_xlabel() == "cost: sum of changes, in units of each feature's scale"
+    assert "expected cost" in [panel.get_title(loc="left") for panel in mixed.plot.path()]
 
 
 def test_decisions_without_noise_say_what_stands_in_its_place(mixed):
@@ -260,7 +270,7 @@ def test_disagreement_is_that_of_the_table(mixed):
     ).index.tolist()
 
 
-def test_the_frontier_of_one_model_is_what_distance_buys():
+def test_the_frontier_of_one_model_is_what_cost_buys():
     data = np.random.default_rng(0).normal(size=(60, 2))
     explainer = gbce.Explainer(
         lambda x: x.sum(axis=1), data, space=gbce.Space.real(2), sampler=gbce.Importance(800, 200)

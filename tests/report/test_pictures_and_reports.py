@@ -30,10 +30,10 @@ def closed_figures():
 def test_summary_begins_with_the_answer_and_has_every_number(explanation):
     text = explanation.summary()
     assert " ".join(text.split()).startswith(explanation.answer.sentence)
-    assert f"\nsampling  {explanation.diagnostics['sampling_note'][:40]}" in text
+    assert f"posterior {explanation.diagnostics['posterior_note']}" in " ".join(text.split())
     for label in explanation.pointwise.index:
         assert label in text
-    assert format_number(explanation.pointwise.loc["MAP", "distance"]) in text
+    assert format_number(explanation.pointwise.loc["MAP", "cost"]) in text
     assert format_number(explanation.distribution["success_probability"]) in text
     assert format_number(explanation.distribution["success_probability[all]"]) in text
     low = explanation.distribution["stability"] - 1.96 * explanation.distribution["stability_se"]

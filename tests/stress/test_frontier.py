@@ -46,17 +46,15 @@ def test_frontier_of_the_models_at_hand(explanation, distance):
     share = np.column_stack([model(x) >= 1.0 for model in MODELS]) @ WEIGHTS
     cost = np.linalg.norm(x, axis=1, ord=2 if distance == "l2" else 1)
     for level in np.unique(share[share > 0]):
-        assert table["distance"][table.index >= level - 1e-9].iloc[0] == pytest.approx(
-            cost[share >= level - 1e-9].min()
-        )
+        assert table["cost"][table.index >= level - 1e-9].iloc[0] == pytest.approx(cost[share >= level - 1e-9].min())
     assert table.index.is_monotonic_increasing
-    assert table["distance"].is_monotonic_increasing
+    assert table["cost"].is_monotonic_increasing
     own = np.column_stack([model(table[["x1", "x2"]]) >= 1.0 for model in MODELS]) @ WEIGHTS
     np.testing.assert_allclose(own, table.index)
     some = explanation.frontier(distance=distance, levels=[0.6, 1.0])
     assert some.index.min() >= 0.6
     pool = explanation.frontier(distance=distance, among="pool")
-    assert pool["distance"].iloc[-1] <= table["distance"].iloc[-1]
+    assert pool["cost"].iloc[-1] <= table["cost"].iloc[-1]
 
 
 def test_frontier_under_noise_is_honest():
@@ -68,10 +66,10 @@ def test_frontier_under_noise_is_honest():
     assert len(table) > 10
     assert np.abs(z).max() < 4
     assert table.index.is_monotonic_increasing
-    assert table["distance"].is_monotonic_increasing
+    assert table["cost"].is_monotonic_increasing
     levels = explainer.frontier(explanation, noise=0.4, levels=[0.5, 0.9])
     best = 1.0 + 0.4 * norm.ppf(0.9)
-    assert levels["distance"].iloc[-1] == pytest.approx(best, abs=0.06)
+    assert levels["cost"].iloc[-1] == pytest.approx(best, abs=0.06)
 
 
 def test_many_points_of_middling_reliability_do_not_crowd_out_the_reliable_ones():
@@ -105,8 +103,8 @@ def test_frontier_under_other_models(explainer, explanation):
     x = np.vstack([explanation.draws.x, *(decision.x for decision in explanation.decisions)])
     share = np.mean([model(x) >= 1.0 for model in refits], axis=0) * (MODELS[0](x) >= 1.0)
     for level in (0.3, 0.5, 0.9):
-        attained = table["distance"][table.index >= level - 1e-9].iloc[0]
-        assert attained == pytest.approx(np.linalg.norm(x, axis=1)[share >= level - 1e-9].min())
+        attained = table["cost"][table.index >= level - 1e-9].iloc[0]
+        assert attained == pytest.approx(np.abs(x).sum(axis=1)[share >= level - 1e-9].min())
     pd.testing.assert_frame_equal(
         explainer.frontier(explanation, max_candidates=5_000, refine=False).astype(float),
         explanation.frontier().astype(float),
@@ -139,14 +137,14 @@ def test_under_noise_no_point_is_offered_that_the_model_refuses():
     explainer = gbce.Explainer(model, RNG.normal(size=(100, 1)), space=gbce.Space.real(1), sampler=QUICK)
     explanation = explainer.explain([0.0], gbce.AtLeast(0.5, scale=0.5), rules=[], seed=0)
     table = explainer.frontier(explanation, noise=0.4)
-    assert table.columns.tolist() == ["distance", "se", "output", "reached", "x1"]
+    assert table.columns.tolist() == ["cost", "distance", "se", "output", "reached", "x1"]
     assert len(table) > 5
     assert table["reached"].all()
     assert table["reached"].dtype == bool
     assert (table["output"] == model(table[["x1"]])).all()
     assert (table["output"] == 1.0).all()
     row = explainer.frontier(explanation, noise=5.0)  # the row itself succeeds in two of five copies
-    assert (row["distance"] > 1.0).all()
+    assert (row["cost"] > 1.0).all()
 
 
 def test_points_that_the_decision_refuses_make_room_for_others():
@@ -167,7 +165,7 @@ def test_frontier_keeps_a_column_named_distance():
     frame = pd.DataFrame(DATA, columns=["distance", "x"])
     explainer = gbce.Explainer(lambda f: f.to_numpy().sum(axis=1), frame, sampler=QUICK)
     table = explainer.explain(frame.iloc[0], gbce.AtLeast(2), rules=[], seed=0).frontier()
-    assert table.columns.tolist() == ["distance_", "se", "distance", "x"]
+    assert table.columns.tolist() == ["cost", "distance_", "se", "distance", "x"]
 
 
 def test_picture_of_a_frontier(explainer, explanation):
@@ -313,8 +311,8 @@ def test_exchanges_never_take_what_drawing_back_needs(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(StepsFromRow, "exchange", lambda self, x: x[:0])
             without = explainer.frontier(explanation, models=models, max_model_rows=rows)
-        for level, price in without["distance"].items():
-            assert found["distance"][found.index >= level - 1e-9].iloc[0] <= 1.01 * price
+        for level, price in without["cost"].items():
+            assert found["cost"][found.index >= level - 1e-9].iloc[0] <= 1.01 * price
 
 
 def test_a_walk_finds_the_cheapest_change_of_linear_models():
@@ -328,10 +326,10 @@ def test_a_walk_finds_the_cheapest_change_of_linear_models():
     # all of it goes to the feature that counts most; a model of slope a accepts from 1.5 / a on, and today's is a = 1
     best = pd.Series(1.5 / np.array([1.0, 1.0, 0.7]), index=[3 / 7, 4 / 7, 1.0])
     for level in options["levels"]:
-        found = walked["distance"][walked.index >= level].iloc[0]
+        found = walked["cost"][walked.index >= level].iloc[0]
         exact = best[best.index >= level].iloc[0]
         assert exact <= found <= 1.1 * exact
-        assert found < 0.8 * drawn["distance"][drawn.index >= level].iloc[0]
+        assert found < 0.8 * drawn["cost"][drawn.index >= level].iloc[0]
 
 
 def test_what_a_walk_finds_is_never_dearer(explainer, explanation):
@@ -340,8 +338,8 @@ def test_what_a_walk_finds_is_never_dearer(explainer, explanation):
             explainer.frontier(explanation, distance=distance, refine=refine, max_candidates=5_000)
             for refine in (False, True)
         )
-        for level, price in drawn["distance"].items():
-            assert walked["distance"][walked.index >= level - 1e-9].iloc[0] <= price
+        for level, price in drawn["cost"].items():
+            assert walked["cost"][walked.index >= level - 1e-9].iloc[0] <= price
 
 
 @pytest.fixture(scope="module")
@@ -400,10 +398,10 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
         p = np.column_stack([fit.predict_proba(found)[:, 1] for fit in refits])
         np.testing.assert_allclose(table.index, next_model_probability(p, np.full(10, 0.1), (0.5, np.inf)))
     drawn = explainer.frontier(explanation, models=refits, reliability=reliability, distance="l1", refine=False)
-    cheapest = np.array([table["distance"][table.index >= level].min() for level in drawn.index])
-    assert (cheapest <= drawn["distance"] + 1e-12).all()
+    cheapest = np.array([table["cost"][table.index >= level].min() for level in drawn.index])
+    assert (cheapest <= drawn["cost"] + 1e-12).all()
     if reliability == "share":  # of the other, draws may be as near at every level
-        assert (cheapest < drawn["distance"]).any()
+        assert (cheapest < drawn["cost"]).any()
 
 
 def test_steps_stay_in_the_space(mixed):

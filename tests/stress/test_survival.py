@@ -380,18 +380,18 @@ def test_group_costs_are_means_over_rows(many):
         line = found.loc[group]
         assert line["rows"] == inside.sum()
         assert line["already"] == (inside & (status == "already reached")).sum()
-        cost = table.distribution["expected_distance"][inside & (status == "attainable")]
+        cost = table.distribution["expected_cost"][inside & (status == "attainable")]
         assert line["cost"] == pytest.approx(cost.mean())
         half = student.ppf(0.975, len(cost) - 1) * cost.std(ddof=1) / np.sqrt(len(cost))
         assert line["cost_high"] - line["cost_low"] == pytest.approx(2 * half, rel=0.12)
         assert line["cost_low"] < line["cost"] < line["cost_high"]
-        se = table.distribution["expected_distance_se"][inside & (status == "attainable")]
+        se = table.distribution["expected_cost_se"][inside & (status == "attainable")]
         assert line["se_mc"] == pytest.approx(np.sqrt(np.square(se).sum()) / len(se))
         assert line["attainable_low"] < line["attainable"] <= line["attainable_high"]
     by_rule = gbce.group_costs(table, labels, rule="Mean")
     own = table.pointwise.xs("Mean", level="rule")
     kept = (labels == "up") & (status != "already reached") & own["reached"].to_numpy()
-    assert by_rule.loc["up", "cost"] == pytest.approx(own["distance"][kept].mean())
+    assert by_rule.loc["up", "cost"] == pytest.approx(own["cost"][kept].mean())
     assert by_rule.loc["up", "attainable"] == pytest.approx(
         kept.sum() / ((labels == "up") & (status != "already reached")).sum()
     )

@@ -32,7 +32,8 @@ from matplotlib.figure import Figure
 
 import gbce
 
-_IN_WORDS = ("verdict", "sampling", "sampling_note", "notes", "spikes")  # digested with the words, or no figure
+# digested with the words, or no figure
+_IN_WORDS = ("verdict", "sampling", "sampling_note", "posterior_note", "notes", "spikes")
 
 
 # --- digests ----------------------------------------------------------------------------------------------------

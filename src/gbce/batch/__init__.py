@@ -1,7 +1,7 @@
 """Explanations of many rows: shared model calls, parallel groups, a folder to resume from, comparisons of groups."""
 
-from gbce.batch._groups import ANSWER, group_changes, group_costs
+from gbce.batch._groups import ANSWER, find_costs, group_changes, group_costs
 from gbce.batch._many import explain_many
 from gbce.batch._table import EncodedRows, ExplanationTable
 
-__all__ = ["ANSWER", "EncodedRows", "ExplanationTable", "explain_many", "group_changes", "group_costs"]
+__all__ = ["ANSWER", "EncodedRows", "ExplanationTable", "explain_many", "find_costs", "group_changes", "group_costs"]

@@ -13,7 +13,7 @@ from gbce.batch._table import ExplanationTable, record_of, stack_records
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["ANSWER", "group_changes", "group_costs"]
+__all__ = ["ANSWER", "find_costs", "group_changes", "group_costs"]
 
 ANSWER = "answer"  # used like the label of a rule, for explanation.answer
 
@@ -40,9 +40,9 @@ def group_costs(
     groups : sequence, Series or mapping
         The group of each row: in order, or by row label.
     rule : str, optional
-        Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows where it
-        reaches the target. ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default,
-        the posterior expected distance, over rows that can reach it.
+        Label of a decision rule, such as ``"MAP"``: the cost of its decision, over rows where it reaches the target.
+        ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default, the posterior
+        expected cost, over rows that can reach it.
     mass : float
         Probability of the intervals.
     n_bootstrap : int
@@ -76,7 +76,7 @@ def group_costs(
     labels = _label_groups(groups, table)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
-    cost, se, attained = _find_costs(table, rule)
+    cost, se, attained = find_costs(table, rule)
     lines = {}
     for group in pd.unique(labels):
         inside = (labels == group).to_numpy()
@@ -165,12 +165,12 @@ def group_changes(
     return pd.concat(parts)
 
 
-def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
+def find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
     """Return the cost, its Monte Carlo error and whether the target is attained, by row: ``(n,)`` each."""
     if rule is None:
         figures = table.distribution
         attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
-        return figures["expected_distance"].to_numpy(), figures["expected_distance_se"].to_numpy(), attained
+        return figures["expected_cost"].to_numpy(), figures["expected_cost_se"].to_numpy(), attained
     if rule == ANSWER:
         if not (table.answers["kind"] != "").any():
             raise ValueError("no row has an answer: explain them with rules and with a policy")
@@ -185,7 +185,7 @@ def _find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array
             f"{rule!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
         )
     cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
-    cost[explained], reached[explained] = own["distance"], own["reached"]
+    cost[explained], reached[explained] = own["cost"], own["reached"]
     return cost, np.zeros(len(table)), reached
 
 

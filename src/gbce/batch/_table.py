@@ -14,7 +14,7 @@ from gbce.base import Array
 from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
-from gbce.metrics import unknown_errors, unknown_figures
+from gbce.metrics import MOSTLY, Verdict, unknown_errors, unknown_figures
 from gbce.space import Space, plain_records
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _NO_ANSWER = {
     "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
     "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
 }  # fmt: skip
-_SENTENCES = ("sampling_note", "verdict")  # the second is an alias of the first
+_SENTENCES = ("sampling_note", "posterior_note", "verdict")  # the last is an alias of the first
 _CHANGES = ["rule", "feature", "from", "to", "change"]
 
 # --- encoded rows ----------------------------------------------------------------------------------------------------
@@ -206,10 +206,11 @@ class ExplanationTable:
         By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
         By row: status, effective sample size, quality of the sampling as a word (``sampling``) and as a sentence
-        (``sampling_note``; ``verdict`` is an alias), notes, the seed that reproduces the row on its own, and the error
-        of a row that could not be explained, whose status is "failed".
+        (``sampling_note``; ``verdict`` is an alias), the same with the share of draws that reach the target
+        (``posterior_note``), notes, the seed that reproduces the row on its own, and the error of a row that could not
+        be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
-        Total cost: rows that were explained together share calls.
+        Total effort: rows that were explained together share calls.
     answers : DataFrame
         By row, the recommended answer: ``kind``, ``changes`` in words, number of changed columns, ``cost``,
         ``output``, ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the full ``sentence``.
@@ -368,14 +369,12 @@ class ExplanationTable:
         return page if path is None else write_page(page, path)
 
     def summary(self) -> str:
-        """Return a readable summary: numbers of rows by status, sampling quality, and the rules compared."""
+        """Return a readable summary: numbers of rows by status, quality of the draws, and the rules compared."""
         status = ", ".join(self._count_words(self.diagnostics["status"]))
-        sampled = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
-        trust = ", ".join(self._count_words(sampled))
         text = [
             f"{len(self)} rows: {status}",
-            f"sampling: {trust or 'none'}",
-            f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
+            self._describe_posteriors(),
+            f"effort: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
         answered = self.answers[self.answers["kind"] != ""]
         if len(answered):
@@ -388,11 +387,23 @@ class ExplanationTable:
             text += ["", "Mean ± SD over rows", self._compare_rules().to_string()]
         return "\n".join(text)
 
+    def _describe_posteriors(self) -> str:
+        """Return how many draws reach the target, over the rows that were sampled, and how well they were."""
+        explained = (self.diagnostics["status"] != Status.FAILED).to_numpy()
+        sampling = f"sampling: {', '.join(self._count_words(self.diagnostics['sampling'][explained])) or 'none'}"
+        sampled = explained & (self.diagnostics["sampling"] != Verdict.NOT_SAMPLED).to_numpy()
+        if not sampled.any():
+            return sampling
+        success = self.distribution["success_probability"][sampled]
+        text = f"posterior: {success.median():.0%} of the draws reach the target in the median row"
+        few = int((success < MOSTLY).sum())
+        return f"{text}{f', fewer than half in {few:,}' if few else ''}; {sampling}"
+
     def _compare_rules(self) -> pd.DataFrame:
         """Return the figures of each rule as strings, mean and standard deviation over rows."""
         shown = self.by_rule()
         table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
-        for name in ("loss", "distance", "changed", *unknown_figures()):
+        for name in ("loss", "cost", "changed", *unknown_figures()):
             pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
             table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
         return table

@@ -52,10 +52,10 @@ class ChanceConstrained(Rule):
 
     Notes
     -----
-    If no candidate holds, the one with the highest success rate is chosen, and a note says so and gives its success
-    rate under fresh noise. If no draw reaches the target without noise, other points that do are the candidates:
-    evaluated points, decisions of earlier rules, admissible training rows. If there are none, all draws are candidates,
-    and the note says that, too.
+    Nearest by Euclidean distance in units of each feature's scale. If no candidate holds, the one with the highest
+    success rate is chosen, and a note says so and gives its success rate under fresh noise. If no draw reaches the
+    target without noise, other points that do are the candidates: evaluated points, decisions of earlier rules,
+    admissible training rows. If there are none, all draws are candidates, and the note says that, too.
 
     A probability of 1, or one so close to 1 that a trial cannot show it, is taken to hold if all copies succeed, and a
     note says what that shows.
@@ -67,6 +67,7 @@ class ChanceConstrained(Rule):
     """
 
     asks_model: ClassVar[bool] = True
+    distance: ClassVar[str] = "l2"
 
     probability: float = 0.9
     noise: Noise | None = None

@@ -36,6 +36,9 @@ from gbce.metrics import (
     Evaluation,
     Figure,
     FigureName,
+    Judgement,
+    costs,
+    describe_posterior,
     disagreement,
     eta_path,
     figures,
@@ -202,24 +205,26 @@ class Explanation:
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
-        """Figures of each decision: rule by loss, distance, robustness, plausibility, reached, and more.
+        """Figures of each decision: rule by loss, cost, distance, robustness, plausibility, reached, and more.
 
         ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models ``combined_loss``
-        is the loss of their combination, and those of each model follow with its name in brackets. ``distance`` (D_pt)
-        is Euclidean in units of each feature's scale; ``robustness`` (Rb) and ``plausibility`` (Plu) are as in the
-        paper; ``objective`` is the function that MAP minimises; ``changed`` counts the changed columns.
+        is the loss of their combination, and those of each model follow with its name in brackets. ``cost`` is the sum
+        of changes in units of each feature's scale, which the answer minimises, whatever distance a rule was asked to
+        minimise; ``distance`` (D_pt) is Euclidean in the same units; ``robustness`` (Rb) and ``plausibility`` (Plu) are
+        as in the paper; ``objective`` is the function that MAP minimises; ``changed`` counts the changed columns.
         """
         decided = answers_among(self.decisions)
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
         x = stack_points(decided, len(self.space))
-        cost = np.array([decision.cost for decision in decided])
+        prior_cost = np.array([decision.cost for decision in decided])
         table: dict[str, Any] = {
             "loss": loss[:, 0],
+            "cost": costs(self.space, x, self.x0, "l1"),
             "distance": self.space.distance(x, self.x0),
             **{name: [decision.figures.get(name, np.nan) for decision in decided] for name in unknown_figures()},
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
-            "objective": self.mixture.objective(loss, cost),
+            "objective": self.mixture.objective(loss, prior_cost),
             "changed": self.space.changed(x, self.x0).sum(axis=1),
             **{f"{name}_se": [decision.errors.get(name, np.nan) for decision in decided] for name in unknown_errors()},
         }
@@ -235,9 +240,10 @@ class Explanation:
         """Figures of the whole posterior, each followed by its Monte Carlo error under the same name plus ``_se``.
 
         ``success_probability`` (SP), ``tail`` (Tail), ``stability`` (Stability, in units of each feature's scale),
-        ``expected_loss`` and ``expected_distance``. ``tail_low`` and ``tail_high`` are the 95% interval of the tail,
-        from order statistics; ``tail_se`` is that of its longer side. With several models these belong to the first;
-        those of each model, and success under all and under at least half of them, follow in brackets.
+        ``expected_loss``, ``expected_cost`` (the sum of changes) and ``expected_distance`` (Euclidean). ``tail_low``
+        and ``tail_high`` are the 95% interval of the tail, from order statistics; ``tail_se`` is that of its longer
+        side. With several models these belong to the first; those of each model, and success under all and under at
+        least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
         for name, figure in self.figures.items():
@@ -294,21 +300,30 @@ class Explanation:
     def diagnostics(self) -> dict[str, Any]:
         """Sampling diagnostics: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
 
-        ``sampling`` rates the draws in one word of :class:`gbce.metrics.Verdict`, ``sampling_note`` in a sentence.
-        ``verdict`` is the older name of that sentence; the next version drops it. ``calibration`` has the figures by
-        which a rule found eta.
+        ``sampling`` rates the draws in one word of :class:`gbce.metrics.Verdict`, ``sampling_note`` in a sentence, and
+        ``posterior_note`` also says which share of them reaches the target. ``verdict`` is the older name of
+        ``sampling_note``; the next version drops it. ``calibration`` has the figures by which a rule found eta.
         """
         diagnosis = Diagnosis.of(self.draws, self.mixture, tuple(self.space.names[j] for j in self.free))
-        sampling, sentence = diagnosis.judge()
+        sampling, sentence = judged = diagnosis.judge()
         return diagnosis.entries() | {
             "calibration": self._calibration(),
             "n_model_calls": self.n_model_calls,
             "n_model_rows": self.n_model_rows,
             "sampling": sampling,
             "sampling_note": sentence,
+            "posterior_note": self._describe_posterior(judged),
             "verdict": sentence,  # deprecated name
             "notes": list(self.notes),
         }
+
+    def _describe_posterior(self, judged: Judgement) -> str:
+        """Return which share of the draws reaches the target, and how well they were sampled."""
+        if not self.draws.info.draws_posterior:
+            return judged.sentence
+        raised = self.calibration is not None and not self.calibration.met  # as far as the draws carry it
+        remedy = "" if raised or self.status == Status.NOT_ATTAINED else 'set `eta="auto"` for draws that do'
+        return describe_posterior(judged, float(self.distribution["success_probability"]), remedy)
 
     def _calibration(self) -> dict[str, Any]:
         """Return how eta was found, with the figures by which it was."""
@@ -334,7 +349,7 @@ class Explanation:
         Returns
         -------
         DataFrame
-            One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``,
+            One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``, ``expected_cost``,
             ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
             ``ess``. Below 100 effective draws the figures are NaN.
         """
@@ -347,7 +362,7 @@ class Explanation:
         return disagreement(self.draws, self.space, self.free, self.models, self.mixture.weights)
 
     def frontier(
-        self, *, distance: str = "l2", levels: Sequence[float] | None = None, among: str = "draws"
+        self, *, distance: str = "l1", levels: Sequence[float] | None = None, among: str = "draws"
     ) -> pd.DataFrame:
         """Return the cheapest draw or decision for every reliability, without model calls.
 
@@ -356,8 +371,8 @@ class Explanation:
 
         Parameters
         ----------
-        distance : {"l2", "l1"}
-            Cost in units of each feature's scale: Euclidean distance from the row, or the sum of changes.
+        distance : {"l1", "l2"}
+            Cost in units of each feature's scale: the sum of changes, or the Euclidean distance from the row.
         levels : sequence of float, optional
             Reliabilities to report, by default every step of the frontier. One that no point attains has no line.
         among : {"draws", "pool"}
@@ -366,8 +381,8 @@ class Explanation:
         Returns
         -------
         DataFrame
-            By ``reliability``, the weighted share of models that reach the target: ``distance``, ``se`` (zero here),
-            and the row in the user's columns.
+            By ``reliability``, the weighted share of models that reach the target: ``cost``, ``distance`` (always
+            Euclidean), ``se`` (the error of the reliability, zero here), and the row in the user's columns.
         """
         points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
         return draws_frontier(*points, weights, distance=distance, levels=levels, among=among)
@@ -569,7 +584,7 @@ class Explanation:
     def to_arviz(self) -> Any:
         """Return the draws for ArviZ: an ``xarray.DataTree`` with one chain per independent run.
 
-        Variables are the features that can move, ``loss`` and ``distance``. Needs the extra ``arviz``.
+        Variables are the features that can move, ``loss``, ``cost`` and ``distance``. Needs the extra ``arviz``.
         """
         from gbce.explanation._tables import to_arviz
 

@@ -139,7 +139,12 @@ def draws_frontier(
     cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
     which = pareto_front(reliability, cost)
     which = which[positions_at_levels(reliability[which], levels)]
-    return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})
+    figures = {
+        "cost": cost[which],
+        "distance": space.distance(x[which], row.x[0]),
+        "se": np.zeros(len(which)),
+    }
+    return frontier_table(space, x[which], reliability[which], figures)
 
 
 def path_table(space: Space, x0: Array, free: Array, decisions: Sequence[Decision]) -> pd.DataFrame:
@@ -209,10 +214,16 @@ def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any
     }
     if draws:
         drawn = explanation.draws
-        figures = zip(drawn.weights, drawn.outputs[:, 0], drawn.loss[:, 0], drawn.reached[:, 0], strict=True)
+        figures = {
+            "weight": drawn.weights,
+            "output": drawn.outputs[:, 0],
+            "loss": drawn.loss[:, 0],
+            "reached": drawn.reached[:, 0],
+            "cost": costs(space, drawn.x, explanation.x0, "l1"),
+        }
         found["draws"] = [
-            {"weight": weight, "output": output, "loss": loss, "reached": reached, "values": values}
-            for values, (weight, output, loss, reached) in zip(plain_records(drawn.frame()), figures, strict=True)
+            {**{name: figure[i] for name, figure in figures.items()}, "values": values}
+            for i, values in enumerate(plain_records(drawn.frame()))
         ]
     plain: dict[str, Any] = plain_value(found)
     return plain
@@ -232,6 +243,7 @@ def to_arviz(explanation: "Explanation") -> Any:
     posterior: dict[str, Array] = {space.names[j]: pool.x[:, j][picks] for j in explanation.free}
     posterior |= {
         _make_unique("loss", posterior): pool.loss[:, 0][picks],
+        _make_unique("cost", posterior): costs(space, pool.x, explanation.x0, "l1")[picks],
         _make_unique("distance", posterior): space.distance(pool.x, explanation.x0)[picks],
     }
     log_density = -explanation.mixture.objective(pool.loss, pool.cost)

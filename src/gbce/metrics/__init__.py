@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from gbce._numerics import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
 from gbce.metrics._diagnostics import (
+    MOSTLY,
     Diagnosis,
     Judgement,
     Verdict,
+    describe_posterior,
     drop_pool,
     prior_moves,
     prior_shares,
@@ -58,6 +60,7 @@ from gbce.metrics._pointwise import (
 __all__ = [
     "FEWEST_MODELS",
     "FIGURE_TITLES",
+    "MOSTLY",
     "POINT_FIGURES",
     "PRINTED_Z_95",
     "ROUNDS_TO_ZERO",
@@ -77,6 +80,7 @@ __all__ = [
     "PointFigure",
     "Verdict",
     "costs",
+    "describe_posterior",
     "disagreement",
     "disagreement_sentence",
     "drop_pool",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, weighted_quantile
+from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, ROUNDS_TO_ZERO, weighted_quantile
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, Draws, PoolRecord, SamplerInfo
 from gbce.metrics._distributional import figures, importance
@@ -15,13 +15,24 @@ from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Space
 
-__all__ = ["Diagnosis", "Judgement", "Verdict", "drop_pool", "prior_moves", "prior_shares", "signed_changes"]
+__all__ = [
+    "MOSTLY",
+    "Diagnosis",
+    "Judgement",
+    "Verdict",
+    "describe_posterior",
+    "drop_pool",
+    "prior_moves",
+    "prior_shares",
+    "signed_changes",
+]
 
 GOOD_ESS = 400.0  # Vehtari et al. (2021): from 400 on, errors of means and quantiles are reliable themselves
 # Vehtari et al. (2021) recommend 1.01 for long chains. Chains here start at draws of the posterior, are many and short
 # (100 states after warm-up by default), and their split R-hat exceeds 1.01 by chance even from a perfect start; Gelman
 # and Rubin's (1992) 1.1 separates chains that do not mix from those that do.
 MAX_R_HAT = 1.1
+MOSTLY = 0.5  # share of the draws that reach the target; below it most of them are not counterfactuals
 MAX_EVIDENCE_ERROR = 0.5  # of the log: beyond it, evidences that differ by a factor of 3 cannot be distinguished
 # Points that are kept though not drawn, for rules that consider every evaluated point; per number of changed features,
 # chosen by hand.
@@ -175,6 +186,32 @@ def _expect_potential(draws: Draws, mixture: Mixture) -> float:
 def _build_judgement(verdict: Verdict, why: str) -> Judgement:
     """Return a judgement whose sentence begins with the verdict."""
     return Judgement(verdict, f"{verdict}{why}")
+
+
+def describe_posterior(judged: Judgement, success: float, remedy: str = "") -> str:
+    """Return one sentence on the draws: the share that reaches the target, and how well they were sampled.
+
+    If most draws miss the target, it says so, with the ``remedy`` if there is one. If they were not sampled, that comes
+    first.
+
+    Examples
+    --------
+    >>> judged = Judgement(Verdict.TRUSTWORTHY, "trustworthy: 900 effective draws out of 9,000 candidates")
+    >>> describe_posterior(judged, 0.9)
+    '90% of the draws reach the target; well sampled (trustworthy: 900 effective draws out of 9,000 candidates)'
+    >>> describe_posterior(judged, 0.32).split(";")[0]
+    'only 32% of the draws reach the target, so most of them are not counterfactuals'
+    """
+    share = "less than 1%" if 0 < success < ROUNDS_TO_ZERO else f"{success:.0%}" if success else "none"
+    verdict, sentence = judged
+    if verdict in (Verdict.NOT_SAMPLED, Verdict.NOT_FINISHED):
+        return f"{sentence} (of what was drawn, {share} reaches the target)"
+    reach = f"{share} of the draws reach the target"
+    if success < MOSTLY:
+        which = "most of them" if success else "they"
+        reach = f"{'only ' * (success >= ROUNDS_TO_ZERO)}{reach}, so {which} are not counterfactuals"
+        reach += f": {remedy}" if remedy else ""
+    return f"{reach}; well sampled ({sentence})" if verdict == Verdict.TRUSTWORTHY else f"{reach}; {sentence}"
 
 
 # --- pool of evaluated points ----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from gbce._numerics import (
 from gbce._validation import printable
 from gbce.base import Array
 from gbce.draws import Draws, ExactFigures, Points
+from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Centre, Places, Space
 
@@ -52,6 +53,7 @@ FIGURE_TITLES = {  # in summaries and plots; other figures go by their names
     "tail": "tail loss",
     "stability": "stability (total variance)",
     "expected_loss": "expected loss",
+    "expected_cost": "expected cost",
     "expected_distance": "expected distance",
     "log_evidence": "log evidence",
 }
@@ -200,15 +202,16 @@ def most_moved(table: pd.DataFrame, n: int) -> list[str]:
 
 
 class PoolGeometry(NamedTuple):
-    """The pool's points in units of each feature's scale, and their distances ``(N,)`` from the row."""
+    """The pool's points in units of each feature's scale, with their costs and distances ``(N,)`` from the row."""
 
     places: Places
+    cost: Array
     distance: Array
 
     @classmethod
     def of(cls, pool: Points, space: Space, x0: Array) -> "PoolGeometry":
         """Measure a pool, once for all weights."""
-        return cls(space.embed(pool.x), space.distance(pool.x, x0))
+        return cls(space.embed(pool.x), costs(space, pool.x, x0, "l1"), space.distance(pool.x, x0))
 
 
 def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, Figure]:
@@ -220,6 +223,7 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
             "tail": _read_exact_tail(exact, 0, alpha),
             "stability": Figure(exact.stability, 0.0),
             "expected_loss": Figure(exact.expected_loss, 0.0),
+            "expected_cost": expectation(draws, geometry.cost),
             "expected_distance": expectation(draws, geometry.distance),
         }
     return {
@@ -227,6 +231,7 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
         "tail": tail(draws, pool.loss[:, 0], alpha),
         "stability": stability(draws, geometry.places),
         "expected_loss": expectation(draws, pool.loss[:, 0], _compute_loss_unit(draws)),
+        "expected_cost": expectation(draws, geometry.cost, float(draws.prior_weights @ geometry.cost)),
         "expected_distance": expectation(draws, geometry.distance, float(draws.prior_weights @ geometry.distance)),
     }
 
@@ -245,9 +250,14 @@ def _read_exact_tail(exact: ExactFigures, k: int, alpha: float) -> Figure:
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[FigureName, Figure]:
     """Return all figures by name; with several models, also those of each, and success under all and half of them."""
     if draws.record is not None:
-        return {
+        recorded = {
             FigureName(measure, model): Figure(value, se, None if low is None or high is None else (low, high))
             for measure, model, value, se, low, high in draws.record.figures
+        }
+        # files of versions that did not record the cost
+        return recorded | {
+            name: expectation(draws, costs(space, draws.pool.x, x0, "l1"))
+            for name in {FigureName("expected_cost")} - recorded.keys()
         }
     draws = draws.read
     pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)

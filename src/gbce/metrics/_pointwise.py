@@ -3,7 +3,8 @@
 All points that are compared share the same offsets (common random numbers), so that differences between them are not
 blurred by the noise. Noise moves only mutable features, integers in whole steps. Loss and distance (L_pt and D_pt)
 need no code of their own: the loss comes with every evaluated point, and the distance is Euclidean in units of
-each feature's scale.
+each feature's scale. Decisions and draws are compared by their cost, the sum of changes in these units, which is what
+the answer minimises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -289,7 +290,7 @@ _DIGITS = 12  # of a printed reliability: beyond them, sums of weights are round
 
 
 class PointFigure(NamedTuple):
-    """A figure of single points, shown in tables, files and summaries beside loss, distance and verdict.
+    """A figure of single points, shown in tables, files and summaries beside loss, cost and verdict.
 
     ``evaluate(query, posterior, x, neighbours)`` takes points ``(k, d)`` and returns values ``(k,)`` and their Monte
     Carlo errors ``(k,)``, or ``None``; ``has_error`` tells which. ``meaning`` is for the legend of a summary.
@@ -440,7 +441,7 @@ def positions_at_levels(reliability: Array, levels: Sequence[float] | None) -> A
 
 
 def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[str, Array]) -> pd.DataFrame:
-    """Return a front as a table indexed by reliability: figures such as ``distance``, then the user's columns."""
+    """Return a front as a table indexed by reliability: figures such as ``cost``, then the user's columns."""
     rows = space.frame(x)
     taken = {str(name) for name in rows.columns}
     named = {name + "_" * (name in taken): values for name, values in figures.items()}

@@ -340,11 +340,6 @@ class Known:
         """Sum of changes ``(n,)`` in units of each feature's scale."""
         return costs(self.space, self.x, self.x0, "l1")
 
-    @property
-    def distance(self) -> Array:
-        """Euclidean distance from the row ``(n,)``."""
-        return costs(self.space, self.x, self.x0, "l2")
-
 
 def gather_points(explanation: Explanation) -> Known:
     """Collect the points of the pool, thinned to the size of a page, and those of searches."""

@@ -14,7 +14,7 @@ from gbce.base import Array, Rule
 from gbce.decisions import answers_among
 from gbce.draws import Draws
 from gbce.explanation import Explanation, format_value
-from gbce.metrics import pareto_front, prior_moves, prior_shares
+from gbce.metrics import MOSTLY, Verdict, pareto_front, prior_moves, prior_shares
 from gbce.pages._document import Known, build_page, effective_factor, gather_points, pack_array, receipt_of, write_page
 from gbce.posterior import Mixture
 from gbce.space import Space, plain_records, plain_value
@@ -250,7 +250,7 @@ def when_to_use(rule: Rule | None) -> str:
 
 def _pack_decisions(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
     figures, decided = explanation.pointwise, answers_among(explanation.decisions)
-    names = ("output", "reached", "loss", "distance", "robustness", "robustness_se", "plausibility", "changed")
+    names = ("output", "reached", "loss", "cost", "distance", "robustness", "robustness_se", "plausibility", "changed")
     return [
         {name: plain_value(line[name]) for name in names}
         | {"rule": printable(one.label), "when": printable(when_to_use(one.rule)), "point": known.add_decision(one)}
@@ -277,7 +277,7 @@ def _pack_frontier(explanation: Explanation, known: Known, measured: pd.DataFram
         added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_SAME_COST)
         return {"of": "measured", "by": "cost" if added_up else "distance", "steps": steps}
     if int((explanation.mixture.weights > 0).sum()) > 1:
-        return {"of": "models", "by": "cost", "steps": _list_frontier_steps(known, explanation.frontier(distance="l1"))}
+        return {"of": "models", "by": "cost", "steps": _list_frontier_steps(known, explanation.frontier())}
     tried = [(one, one.figures.get("robustness", np.nan)) for one in answers_among(explanation.decisions)]
     answer = explanation.answer
     if answer is not None and answer.reliability is not None:
@@ -297,27 +297,24 @@ def _list_frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, An
             "to_html: frontier must come from explainer.frontier(explanation, ...) or explanation.frontier(), "
             f"not {table!r:.80}"
         )
-    distance = table.iloc[:, 0].astype(float)
-    lines = zip(table.index.tolist(), distance.tolist(), known.add_table(table), strict=True)
+    cost = table.iloc[:, 0].astype(float)
+    lines = zip(table.index.tolist(), cost.tolist(), known.add_table(table), strict=True)
     return [{"reliability": float(share), "cost": one, "point": at} for share, one, at in lines]
 
 
 def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
-    """Return distinct strategies, or the reason for their absence."""
-    draws = explanation.draws
-    if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
-        why = "there are too few effective draws" if draws.record is None else "the points were not kept"
-        why = why if draws.info.draws_posterior else "the posterior was not drawn"
+    """Return distinct strategies whose own point reaches the target, or the reason for their absence."""
+    why = _find_obstacle(explanation)
+    if why:
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
+    reach = float(explanation.distribution["success_probability"])
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
     at = known.add_table(rows)
     listed = [
         {
-            "mass": line["mass"],
-            "mass_se": line["mass_se"],
-            "success": line["success"],
+            "share": line["mass"] * line["success"] / reach,
             "reached": bool(line["reached"]),
             "output": line["output"],
             "cost": line["cost"],
@@ -325,8 +322,22 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
             "point": at[i],
         }
         for i, (_, line) in enumerate(found.table.iterrows())
+        if line["reached"]
     ]
-    return {"listed": listed, "other": found.other, "why": ""}
+    return {"listed": listed, "other": max(1.0 - sum(one["share"] for one in listed), 0.0), "why": ""}
+
+
+def _find_obstacle(explanation: Explanation) -> str:
+    """Return why no strategies can be read off the draws; empty if they can."""
+    draws = explanation.draws
+    if not draws.info.draws_posterior:
+        return "the posterior was not drawn"
+    if draws.record is not None:
+        return "the points were not kept"
+    if draws.ess < ENOUGH_ESS:
+        return "there are too few effective draws"
+    few = explanation.distribution["success_probability"] * draws.ess < ENOUGH_ESS
+    return "too few of the draws reach the target" if few else ""
 
 
 # --- points and potentials -------------------------------------------------------------------------------------------
@@ -358,7 +369,6 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6),
         "output": pack_array(known.output, precision=1e-6 * _measure_spread(known.output)),
         "cost": pack_array(known.cost, precision=1e-6),
-        "distance": pack_array(known.distance, precision=1e-6),
     }
 
 
@@ -369,7 +379,7 @@ def _pack_figures(explanation: Explanation) -> dict[str, float]:
     several = int((explanation.mixture.weights > 0).sum()) > 1
     return {
         "success": figures["success_probability"],
-        "distance": figures["expected_distance"],
+        "cost": figures["expected_cost"],
         "loss": figures["expected_loss"],
         "tail": figures["tail"],
         "changes": float(draws.mean(space.changed(draws.pool.x, explanation.x0)[:, counted].sum(axis=1))),
@@ -426,7 +436,7 @@ def _pack_path(explanation: Explanation) -> list[dict[str, Any]]:
     mixture = explanation.mixture
     with np.errstate(over="ignore", invalid="ignore"):  # at etas with too few effective draws, whose lines are empty
         table = explanation.path(_list_etas(mixture, len(mixture.weights)).tolist())
-    names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
+    names = ["success_probability", "success_probability_se", "expected_cost", "expected_cost_se", "ess"]
     return plain_records(table[names])
 
 
@@ -449,8 +459,8 @@ def _pack_disagreement(explanation: Explanation) -> dict[str, Any] | None:
 
 
 def _pack_quality(explanation: Explanation) -> dict[str, Any]:
-    """Return the sampling diagnostics."""
-    found = explanation.diagnostics
+    """Return whether the draws reach the target and how well they were sampled."""
+    found, reach = explanation.diagnostics, explanation.distribution["success_probability"]
     figures = [
         ("effective draws", found["ess"]),
         ("draws", found["n_draws"]),
@@ -464,7 +474,7 @@ def _pack_quality(explanation: Explanation) -> dict[str, Any]:
     ]
     return {
         "verdict": str(found["sampling"]),
-        "good": str(found["sampling"]) == "trustworthy",
-        "note": printable(found["sampling_note"]),
+        "good": found["sampling"] == Verdict.TRUSTWORTHY and reach >= MOSTLY,
+        "note": printable(found["posterior_note"]),
         "figures": [[name, value] for name, value in figures if plain_value(value) is not None],
     }

@@ -24,8 +24,8 @@ _MOST_LEVELS = 8  # levels of a column that is compared by default; by hand
 _MOST_GROUPINGS = 8  # columns compared by default: each costs a bootstrap
 _MOST_GROUPS = 40  # groups that remain legible side by side
 _MOST_FEATURES = 8  # features compared between groups: those that change most
-_DECISION_FIGURES = ("output", "loss", "distance")
-_ROW_FIGURES = ("success_probability", "expected_loss", "expected_distance", "tail", "stability")
+_DECISION_FIGURES = ("output", "cost", "loss", "distance")
+_ROW_FIGURES = ("success_probability", "expected_loss", "expected_cost", "tail", "stability")
 _DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
 _BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 
@@ -124,12 +124,10 @@ def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, An
     code = {rule: k + 1 for k, rule in enumerate(rules)}
     answers, points = table.answers[known.answered], table.pointwise
     figures = {"output": answers["output"], "cost": answers["cost"], "reached": answers["reached"].astype(float)}
-    own = np.asarray(known.space.change(known.decisions, known.x0[known.place]) / known.space.scale)
-    cost = own[:, ~known.space.is_computed].sum(axis=1)
     names = (*_DECISION_FIGURES, *(figure.name for figure in POINT_FIGURES))
-    listed = points.assign(cost=cost, reached=points["reached"].astype(float))
+    listed = points.assign(reached=points["reached"].astype(float))
     columns = {}
-    for name in ("reached", "cost", *names):
+    for name in ("reached", *names):
         first = figures.get(name, pd.Series(np.nan, index=answers.index)).to_numpy(dtype=float)
         second = listed[name].to_numpy(dtype=float) if name in listed else np.full(len(points), np.nan)
         columns[name] = pack_array(np.concatenate([first, second]), precision=_ANY_ERROR)
@@ -143,7 +141,7 @@ def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, An
         },
         "meanings": {
             "output": "output of the first model",
-            "cost": "all changes added up, in units",
+            "cost": "all changes added up, in units, which the answer minimises",
             "loss": "penalty for missing the target",
             "distance": "Euclidean distance, in units",
             **{figure.name: figure.meaning for figure in POINT_FIGURES},
@@ -158,7 +156,7 @@ def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
         "kind": _list_kinds(table),
         "status": numbers["status"],
         "sampling": numbers["sampling"],
-        "sampling_note": numbers["sampling_note"],
+        "posterior_note": numbers["posterior_note"],
         "sentence": answers["sentence"],
         "notes": numbers["notes"],
         "error": numbers["error"],
@@ -251,7 +249,7 @@ def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, An
         ]
     return {
         "name": printable(grouping.name),
-        "cost": "cost of the answer" if rule else "expected distance",
+        "cost": "cost of the answer" if rule else "expected cost",
         "groups": [printable(str(group)) for group in lines.index],
         "lines": [_make_plain(line) for _, line in lines.iterrows()],
         "changes": list(changes),

@@ -17,6 +17,7 @@ from gbce.plots._style import (
     PRIOR,
     QUIET,
     as_panels,
+    cost_label,
     dodge,
     entries_in_order,
     finish_axes,
@@ -257,8 +258,7 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     mark_decisions(ax, decisions, spots[: len(decisions)], size=_SIZE, shifts=shifts)
     if answer is not None:
         mark_answer(ax, explanation, spots[-1], size=_SIZE, shift=shifts[-1])
-    kind = "sum of changes" if distance == "l1" else "distance from the row"
-    ax.set_xlabel(f"cost: {kind}, in units of each feature's scale", wrap=True)
+    ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(label)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.grid(alpha=0.25, lw=0.6)

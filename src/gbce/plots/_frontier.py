@@ -1,4 +1,4 @@
-"""Frontier plots: the least cost for every reliability, or, under one model, the best output at every distance."""
+"""Frontier plots: the least cost for every reliability, or, under one model, the best output at every cost."""
 
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gbce.plots._style import (
     ROW,
     SAFE,
     UNSEEN,
+    cost_label,
     dodge,
     entries_in_order,
     finish_axes,
@@ -36,11 +37,11 @@ _JITTER = 0.012  # units of reliability, up and down
 _MANY_STEPS = 40  # of a frontier, from which on its points are small
 _SIZE = 54.0  # of a mark, in square points
 
-# --- output against distance -----------------------------------------------------------------------------------------
+# --- output against cost ---------------------------------------------------------------------------------------------
 
 
 def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "Axes":
-    """Plot the first model's output against the distance from the row, with the best one at each distance."""
+    """Plot the first model's output against the cost, with the best one at each cost."""
     space, x0 = explanation.space, explanation.x0
     where, pool = explanation.draws.distinct[0], explanation.draws.pool
     decisions, answer = list(answers_among(explanation.decisions)), explanation.answer
@@ -60,7 +61,7 @@ def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "
     outputs = np.concatenate([row.outputs[:, 0], pool.outputs[where, 0], [one.outputs[0] for one in listed]])
     front = _best_by_cost(np.concatenate([[0.0], cost, own]), loss)
     at = np.concatenate([[0.0], cost, own])[front]
-    ax.step(at, vertical.of(outputs, loss)[front], where="post", color=EDGE, lw=1.6, label="best for its distance")
+    ax.step(at, vertical.of(outputs, loss)[front], where="post", color=EDGE, lw=1.6, label="best for its cost")
     ax.scatter(
         0.0, vertical.of(row.outputs[:, 0], row.loss[:, 0])[0], s=110, color=ROW, marker="+", label="row", zorder=4
     )
@@ -78,9 +79,9 @@ def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "
     mark_decisions(ax, decisions, [tuple(spot) for spot in places[: len(decisions)]], size=_SIZE, shifts=shifts)
     if answer is not None:
         mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
-    ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
+    ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(vertical.name)
-    finish_axes(ax, f"What distance buys, target: {target_text(explanation.target.describe())}")
+    finish_axes(ax, f"What cost buys, target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
@@ -114,20 +115,20 @@ def _best_by_cost(cost: Array, loss: Array) -> Array:
     return np.asarray(order[first])
 
 
-# --- reliability against distance ------------------------------------------------------------------------------------
+# --- reliability against cost ----------------------------------------------------------------------------------------
 
 
 def plot_frontier(
     explanation: Explanation,
     table: pd.DataFrame | None = None,
     *,
-    distance: str = "l2",
+    distance: str = "l1",
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Plot the frontier of cost and reliability as steps.
 
     With one model and no table, reliability is either zero or one; then the model's output is plotted against the
-    distance, with the best output at each distance.
+    cost, with the best output at each cost.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def plot_frontier(
     table : DataFrame, optional
         From :meth:`gbce.Explainer.frontier`, for noise or other models; bands are 95% Monte Carlo intervals, and the
         share of unseen models is shown if there are any. By default ``explanation.frontier()``.
-    distance : {"l2", "l1"}
+    distance : {"l1", "l2"}
         Measure of cost, as in the table.
     ax : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
@@ -167,7 +168,7 @@ def plot_frontier(
     if len(shown):
         last = max(ax.get_xlim()[1], float(cheapest[-1]) * 1.05) if own else float(cheapest[-1]) * 1.05
         at = np.append(cheapest, last)
-        se = shown.iloc[:, 1].to_numpy(dtype=float)
+        se = shown.iloc[:, 2].to_numpy(dtype=float)
         if (se > 0).any():
             half = PRINTED_Z_95 * se
             low, high = np.clip(reliability - half, 0, 1), np.clip(reliability + half, 0, 1)
@@ -188,7 +189,7 @@ def plot_frontier(
     if own:
         _mark_points(ax, explanation, distance)
     kind = "share of models that reach" if own else "probability to reach"
-    ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
+    ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(f"reliability: {kind} the target")
     finish_axes(ax, f"What reliability costs, target: {target_text(explanation.target.describe())}")
     if labelled:

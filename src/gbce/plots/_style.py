@@ -27,6 +27,7 @@ __all__ = [
     "UNSEEN",
     "as_panels",
     "broken_text",
+    "cost_label",
     "dodge",
     "entries_in_order",
     "finish_axes",
@@ -77,7 +78,7 @@ _OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colour
 _VARIANTS = ("<", ">", "p", "d", "8")
 _BEFORE_DECISIONS = (
     "prior", "posterior", "draw", "draw, misses", "draw, reaches the target", "the model accepts", "the model's output",
-    "wanted", "frontier", "best for its distance", "under unseen models", ANSWER_ENTRY, "row",
+    "wanted", "frontier", "best for its cost", "under unseen models", ANSWER_ENTRY, "row",
 )  # fmt: skip
 
 # Layout, chosen by hand.
@@ -202,6 +203,18 @@ def broken_text(text: str, width: int, most: int = 2) -> str:
     if rest:
         lines[-1] = lines[-1][: width - 1] + "…"
     return "\n".join(map(literal_text, lines))
+
+
+def cost_label(distance: str) -> str:
+    """Return the label of an axis of costs, ``"l1"`` or ``"l2"``.
+
+    Examples
+    --------
+    >>> cost_label("l1")
+    "cost: sum of changes, in units of each feature's scale"
+    """
+    kind = "cost: sum of changes" if distance == "l1" else "Euclidean distance from the row"
+    return f"{kind}, in units of each feature's scale"
 
 
 def target_text(target: str) -> str:

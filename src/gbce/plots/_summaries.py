@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_disagreement", "plot_importance", "plot_path", "plot_shares"]
 
-_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # plotted by default
+_PANELS = ("success_probability", "tail", "expected_cost", "stability", "log_evidence")  # plotted by default
 
 # Layout, chosen by hand.
 _SIZE = 46.0  # of a mark, in square points
@@ -228,7 +228,7 @@ def plot_path(
     etas : sequence of float, optional
         By default from zero, the prior, to the explanation's own eta.
     figures : str or sequence of str, optional
-        Columns of ``explanation.path()``; by default success probability, tail, expected distance, stability and
+        Columns of ``explanation.path()``; by default success probability, tail, expected cost, stability and
         evidence.
     ax : matplotlib Axes or sequence of them, optional
         Axes to draw on, one for each figure; by default those of a new figure.
@@ -244,7 +244,7 @@ def plot_path(
     >>> matplotlib.use("Agg")
     >>> data = np.random.default_rng(0).normal(size=(100, 2))
     >>> explanation = gbce.Explainer(lambda x: x.sum(axis=1), data).explain(data[0], gbce.AtLeast(2), rules=[], seed=0)
-    >>> len(explanation.plot.path(figures=["success_probability", "expected_distance"]))
+    >>> len(explanation.plot.path(figures=["success_probability", "expected_cost"]))
     2
     """
     table = explanation.path(etas)

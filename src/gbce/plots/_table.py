@@ -9,7 +9,7 @@ import pandas as pd
 
 from gbce._validation import printable
 from gbce.base import Array
-from gbce.batch import ExplanationTable, group_costs
+from gbce.batch import ExplanationTable, find_costs, group_costs
 from gbce.explanation import Explanation, Status, number_text
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
@@ -176,8 +176,8 @@ def plot_table_costs(
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
-    of = "expected distance" if rule is None else f"distance of {short_text(rule)}"
-    ax.set_xlabel(f"cost: {of}, in units of each feature's scale", wrap=True)
+    of = "expected cost" if rule is None else f"cost of {short_text(rule)}"
+    ax.set_xlabel(f"{of}: sum of changes, in units of each feature's scale", wrap=True)
     more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
     finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *ax.get_legend_handles_labels())
@@ -294,12 +294,8 @@ def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.Dat
     rows = table.diagnostics.index
     status = table.diagnostics["status"].to_numpy()
     listed = [groups[row] for row in rows] if isinstance(groups, (Mapping, pd.Series)) else list(groups)
-    if rule is None:
-        cost, found = table.distribution["expected_distance"].to_numpy(), status == Status.ATTAINABLE
-    else:
-        lines = table.pointwise.xs(rule, level="rule")
-        cost, found = np.full(len(rows), np.nan), status == Status.ATTAINABLE
-        cost[status != Status.FAILED] = np.where(lines["reached"], lines["distance"], np.nan)
+    cost, _, attained = find_costs(table, rule)
+    found = attained & (status == Status.ATTAINABLE)
     return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import printable, short
+from gbce.base import Rule
 from gbce.decisions import answers_among, stack_points
 from gbce.eta import AUTO
 from gbce.explanation import Explanation, Share, format_value
@@ -24,7 +25,9 @@ _ENDS = (0.05, 0.95)  # quantiles that enclose 90% of the draws
 _PLAIN_NUMBERS = (1e-3, 1e9)  # magnitudes printed without an exponent
 _DIGITS = 4  # significant digits of a number, and most decimals
 _WIDTH = 110  # characters
-_NAME_WIDTH = 10  # characters for the names of facts: the longest, "why this" or "sampling", and two blanks
+_NAME_WIDTH = 11  # characters for the names of facts: the longest, "posterior", and two blanks
+_COST = "the changes added up, each in units of its column's scale"
+_OWN_COSTS = {"l2": "the Euclidean distance instead", "changes": "the number of changes first"}
 _STYLE = """
 .gbce { font: 13px/1.5 system-ui, sans-serif; max-width: 70em; overflow-x: auto; }
 .gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
@@ -51,13 +54,12 @@ class _Section(NamedTuple):
 
 
 def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
-    """List the facts that follow the answer, the quality of the sampling first and the notes last."""
+    """List the facts that follow the answer, the quality of the draws first and the notes last."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
     scale = explanation.target.loss_unit
     unit = "" if scale is None else f" (missing it by {short(scale)} counts as a loss of 1)"
     facts = [
-        ("sampling", explanation.diagnostics["sampling_note"]),
-        ("draws", _describe_success(explanation)),
+        ("posterior", explanation.diagnostics["posterior_note"]),
         ("target", explanation.target.describe() + unit),
         ("status", str(explanation.status)),
         ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
@@ -72,13 +74,6 @@ def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
     facts += [("eta", _describe_eta(explanation)), ("effort", f"{effort}; seed {explanation.seed}")]
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
-
-
-def _describe_success(explanation: Explanation) -> str:
-    """Return which share of the draws reaches the target; a search without a posterior has none."""
-    if not explanation.draws.info.draws_posterior:
-        return "none, only the answer was searched for"
-    return f"{explanation.distribution['success_probability']:.0%} of them reach the target"
 
 
 def _describe_eta(explanation: Explanation) -> str:
@@ -112,7 +107,7 @@ def _make_opening(explanation: Explanation) -> _Opening | None:
         {"now": [format_value(space, j, x0[j]) for j in where], "then": [format_value(space, j, x[j]) for j in where]},
         index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
     )
-    cost = f"{format_number(answer.cost)} (the changes added up, each in units of its column's scale)"
+    cost = f"{format_number(answer.cost)} ({_COST})"
     facts = [("why this", answer.because), ("cost", cost)]
     facts += [
         (name, _format_share(share, what))
@@ -166,12 +161,13 @@ def _build_decision_section(explanation: Explanation) -> _Section:
             "output": table["output"].map(format_number),
             "reached": table["reached"].map({True: "yes", False: "no"}),
             "loss": table["loss"].map(format_number),
-            "distance": table["distance"].map(format_number),
+            "cost": table["cost"].map(format_number),
             **{figure.name: table[figure.name].map(format_number) for figure in POINT_FIGURES},
         },
         index=table.index,
     )
-    values = stack_points(answers_among(explanation.decisions), len(explanation.space))
+    decided = answers_among(explanation.decisions)
+    values = stack_points(decided, len(explanation.space))
     moved, space = explanation.changes(), explanation.space
     names = _choose_columns(explanation, moved)
     for name in names:
@@ -181,12 +177,20 @@ def _build_decision_section(explanation: Explanation) -> _Section:
             _format_value(explanation, name, v) if rule in changed else "="
             for rule, v in zip(table.index, column, strict=True)
         ]
-    legend = "; ".join([*(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES), "= means unchanged."])
+    meanings = [f"cost: {_COST}", *(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES)]
+    other = sorted({_describe_own_cost(one.rule) for one in decided} - {""})
+    legend = "; ".join([*meanings, *other, "= means unchanged."])
     further = moved["rule"][~moved["feature"].isin(names)].value_counts()
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
         legend += " further: how many other columns change."
     return _Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
+
+
+def _describe_own_cost(rule: Rule | None) -> str:
+    """Return what a rule minimises instead of the cost; empty if it minimises that or no distance."""
+    other = _OWN_COSTS.get(str(getattr(rule, "distance", "")))
+    return "" if rule is None or other is None else f"{rule.label} minimises {other}"
 
 
 def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:

@@ -66,7 +66,7 @@ def frontier(
     weights: Sequence[float] | None = None,
     unseen: Any = None,
     reliability: Reliability = "share",
-    distance: str = "l2",
+    distance: str = "l1",
     levels: Sequence[float] | None = None,
     refine: bool = True,
     n_perturb: int = 64,
@@ -294,7 +294,8 @@ class FrontierSearch:
         """Return the front among points as a table."""
         front, own = self._find_front(x, judged.reliability)
         x = x[front]
-        figures = {"distance": self._cost(x), "se": judged.se[front]}
+        distance = self.explanation.space.distance(x, self.explanation.x0)
+        figures = {"cost": self._cost(x), "distance": distance, "se": judged.se[front]}
         if own is not None:
             figures |= {"output": own.outputs[:, 0], "reached": own.reached[:, 0]}
         if self.unseen is not None:

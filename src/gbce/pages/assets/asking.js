@@ -93,7 +93,7 @@ function askingLine() {
   if ((wanted || few) && asked.efforts.size) leftOut.push("the effort, by which this rule does not measure");
   let line = options.length ? there : "explainer.decide(explanation, gbce.Nearest())";
   if (wanted && payload.frontier.of === "models") {
-    line = `${there}.frontier(distance='l1', levels=[${pythonText(wanted.reliability)}])`;
+    line = `${there}.frontier(levels=[${pythonText(wanted.reliability)}])`;
   } else if (wanted) {
     line = `explainer.decide(${there}, gbce.Reliable(${pythonText(Math.min(wanted.reliability, MOST_PROMISED))}))`;
   } else if (few) line = `explainer.decide(${there}, gbce.Nearest(max_changes=${asked.most}))`;

@@ -3,6 +3,9 @@
 const STRIP = { width: window.innerWidth < 640 ? 360 : 560, height: 34, left: 6, right: 6 };
 const MOST_BARS = 6; // levels of a category that are drawn; the others are counted
 const MOST_DOTS = 400; // points of a cloud
+// Steps of the two coordinates of Roberts' R2 sequence (2018): they fill the plane evenly, so that no pattern appears
+// where both axes are spread.
+const SPREAD = [0.7548776662466927, 0.5698402909980532];
 // On a narrow screen pictures have fewer units, so that their texts are not smaller.
 const NARROW = window.innerWidth < 640;
 const LETTER = 8; // units that a wide letter takes in a picture's text
@@ -148,7 +151,7 @@ function etaCurve(path, name, title, yTitle, percent) {
   const y = linearScale(domain, [size.height - size.bottom, size.top + 8]);
   const whole = ticksOf(logs[0], logs[logs.length - 1], 4).filter((one) => Number.isInteger(one));
   retitle(x, y, whole.length > 1 ? whole : [logs[0], logs[logs.length - 1]], ticksOf(...y.domain, 4),
-    (value) => generalText(10 ** value, 2), (value) => (percent ? `${Math.round(100 * value)}%` : tickText(value)));
+    (value) => tickText(10 ** value), (value) => (percent ? `${Math.round(100 * value)}%` : tickText(value)));
   const up = lines.map((one, k) => `${x(logs[k])},${y(Math.min(one[name] + 1.96 * (one[`${name}_se`] ?? 0),
     y.domain[1]))}`);
   const down = lines.map((one, k) => `${x(logs[k])},${y(Math.max(one[name] - 1.96 * (one[`${name}_se`] ?? 0),
@@ -189,7 +192,7 @@ function placeLabels(layer, named, size, lines = []) {
   for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
     if (!label) continue;
     const text = shorten(label, NARROW ? 14 : 26), width = textWidth(text) + 2;
-    const lefts = [x + 12, x - 12 - width, x - width / 2, size.width - width];
+    const lefts = [x + 12, x - 12 - width, x - width / 2, ...(x + 12 + width > size.width ? [size.width - width] : [])];
     const places = offsets.flatMap((offset) => lefts.map((left) => ({ left, right: left + width, top: y + offset - 11,
       bottom: y + offset + 3 })));
     const isFree = (one) => one.top > -4 && one.left >= size.left && one.right <= size.width
@@ -243,8 +246,9 @@ function frontierPicture(steps, others, by, choose) {
   return { node, update };
 }
 
-// Two columns against each other; arrow keys step through the points, and what is behind one is told below.
-function cloud(points, tell, freshen) {
+// Two columns against each other; arrow keys step through the points, and what is behind one is told below, and `count`
+// is called with the number of dots that reach the target and of all.
+function cloud(points, tell, count, freshen) {
   const size = CLOUD;
   const titles = { x: "", y: "" };
   const { node, marks, retitle } = frame(size, () => titles.x, () => titles.y, "draws in two columns");
@@ -314,11 +318,12 @@ function cloud(points, tell, freshen) {
     const room = (high - low) * 0.04 || 0.5;
     return [low - room, high + room];
   };
-  const jitter = (column, i) => (column.levels ? ((i * 0.618033988749895) % 1 - 0.5) * 0.6 : 0);
+  const jitter = (column, i, axis) => (column.levels ? ((i * SPREAD[axis]) % 1 - 0.5) * 0.6 : 0);
 
   const update = (first, second, weights, chosen) => {
     shown = points.pick(weights, Math.min(MOST_DOTS, points.nPool));
-    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
+    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i])
+      .sort((a, b) => points.reached[a] - points.reached[b] || a - b); // those that reach lie on top
     titles.x = first.name;
     titles.y = second.name;
     const xs = axisOf(first, domainOf(first), [size.left, size.width - size.right]);
@@ -329,8 +334,8 @@ function cloud(points, tell, freshen) {
       layer.append(dot);
       dots.push(dot);
     }
-    places = shown.map((i) => [xs.scale(first.values[i] + jitter(first, i)),
-      ys.scale(second.values[i] + jitter(second, i + 7))]);
+    places = shown.map((i) => [xs.scale(first.values[i] + jitter(first, i, 0)),
+      ys.scale(second.values[i] + jitter(second, i, 1))]);
     dots.forEach((dot, k) => {
       if (k >= shown.length) { dot.setAttribute("visibility", "hidden"); return; }
       setAttributes(dot, { cx: places[k][0].toFixed(1), cy: places[k][1].toFixed(1), visibility: "visible",
@@ -343,7 +348,10 @@ function cloud(points, tell, freshen) {
     };
     put(row, first.start, second.start);
     put(plan, chosen >= 0 ? points.value(chosen, first) : NaN, chosen >= 0 ? points.value(chosen, second) : NaN);
-    node.setAttribute("aria-label", `${plural(shown.length, "draw")} of ${first.name} against ${second.name}`);
+    const reaching = shown.reduce((sum, i) => sum + points.reached[i], 0);
+    count(reaching, shown.length);
+    node.setAttribute("aria-label", `${plural(shown.length, "draw")} of ${first.name} against ${second.name}, ${
+      numberText(reaching)} of which reach the target`);
     if (at >= shown.length) at = -1;
     ring.setAttribute("visibility", "hidden");
   };

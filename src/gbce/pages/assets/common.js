@@ -3,6 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const ENOUGH_DRAWS = 100; // as gbce._numerics.ENOUGH_ESS
+const MOSTLY = 0.5; // share of draws that reach the target, as gbce.metrics.MOSTLY
 const CUMULATIVE_ROUNDING = 1e-12; // as in gbce._numerics.weighted_quantile
 
 // --- data ------------------------------------------------------------------------------------------------------

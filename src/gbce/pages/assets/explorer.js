@@ -17,6 +17,7 @@ const listed = [...points.movable].sort((a, b) => {
     || (b.change ?? 0) / b.scale - (a.change ?? 0) / a.scale;
 });
 const countable = points.columns.filter((column) => column.free && !column.computed).length;
+const anyNumber = Math.max(Math.min(countable, 21), 1); // position at which any number of columns may change
 const steps = payload.frontier.steps;
 const positions = reliabilityPositions();
 const ownPosition = positions.findIndex((one) => one.own);
@@ -108,7 +109,6 @@ function describe(i) {
     reaches: points.reached[i] === 1,
     output: Number.isFinite(points.output[i]) ? points.output[i] : null,
     cost: points.cost[i],
-    distance: points.distance[i],
     reliability: reliability ? reliability[0] : null,
     changes: changesOf(i).map(({ column, from, to }) => ({ column: column.key, now: column.plain(from),
       then: column.plain(to) })),
@@ -210,7 +210,7 @@ function answerSection() {
     if (known >= 0) node.append(changeTable(known, "what changes"));
   }
   node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
-  node.append(glossary(["target", "change", "unit", "cost", "distance", "draw", "effective draws",
+  node.append(glossary(["target", "change", "unit", "cost", ...(payload.frontier.by === "distance" ? ["distance"] : []), "draw", "effective draws",
     "small errors of execution", "works", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
     "small errors of execution": `To simulate them, every number that may change was shifted at random, ${
       noiseText(payload.receipt.noise)}, and tested on the model.` }));
@@ -229,18 +229,22 @@ function answerSection() {
 
 // --- on your terms ---------------------------------------------------------------------------------------------
 
-function slider(id, label, help, options, say, onInput) {
+// A slider from min to max; with a single position only its text. `set` moves it without asking anything.
+function slider(id, label, help, { min = 0, max, value }, say, onInput) {
   const output = make("output", { id: `${id}-said`, for: id });
-  const input = make("input", { type: "range", id, min: 0, step: 1, "aria-describedby": `${id}-help`, ...options });
-  const show = () => {
-    const said = say(Number(input.value));
-    setText(output, said);
-    input.setAttribute("aria-valuetext", said);
+  const input = max > min ? make("input", { type: "range", id, min, max, value, step: 1,
+    "aria-describedby": `${id}-help` }) : null;
+  const set = (k) => {
+    setText(output, say(k));
+    if (!input) return;
+    input.value = k;
+    input.setAttribute("aria-valuetext", say(k));
   };
-  input.addEventListener("input", () => { onInput(Number(input.value)); show(); refresh(); });
-  const node = make("div", { class: "slider" }, make("label", { for: id }, label), output, input,
-    make("p", { class: "soft small", id: `${id}-help` }, help));
-  return { node, input, show };
+  input?.addEventListener("input", () => { onInput(Number(input.value)); set(Number(input.value)); refresh(); });
+  set(value);
+  const node = make("div", { class: "slider" }, make(input ? "label" : "span", input ? { for: id } : { class: "label" },
+    label), output, input, make("p", { class: "soft small", id: `${id}-help` }, help));
+  return { node, set };
 }
 
 const sliders = {};
@@ -252,7 +256,7 @@ function sliderBlock() {
       ? "This file has the draws only, so this cannot be changed. Save with pool=True to change it."
       : "Changes the charts below, not the suggestion: to the left, changes stay near the row and may miss the target; "
         + "to the right, they reach it. (This is eta: the draws are reweighted, the model is not called.)",
-    { max: etas.length - 1, value: asked.step, disabled: etas.length < 2 },
+    { max: etas.length - 1, value: asked.step },
     (step) => {
       const ratio = etas[step] / eta;
       const words = etas[step] === eta ? "as asked" : etas[step] === 0 ? "not at all"
@@ -264,19 +268,18 @@ function sliderBlock() {
     models: "the share of the models that agree", measured: "as measured" }[payload.frontier.of];
   const texts = reliabilityTexts(positions);
   sliders.wanted = slider("wanted", "How reliable it has to be",
-    steps.length ? `Choose among tested options, from least to most reliable (${how}). More reliable changes cost more.`
+    steps.length && positions.length < 2 ? `Known for one tested option only: ${how}.`
+      : steps.length ? `Choose among tested options, from least to most reliable (${how}). More reliable changes cost more.`
       : "Reliability was not measured. explainer.frontier(explanation, noise=0.1) measures it; pass the result to "
         + "to_html(frontier=...).",
-    { max: positions.length - 1, value: ownPosition, disabled: positions.length < 2 },
+    { max: positions.length - 1, value: ownPosition },
     (k) => sayPosition(positions, texts, k),
     (k) => { asked.wanted = k; });
-  const most = Math.min(countable, 20);
   sliders.most = slider("most", "How many columns may change",
-    "Fewer changes are easier to remember, but often larger.",
-    { min: 1, max: most + 1, value: most + 1, disabled: countable < 1 },
-    (n) => (n > most ? "any number" : plural(n, "column")),
-    (n) => { asked.most = n > most ? ANY : n; });
-  Object.values(sliders).forEach((one) => one.show());
+    countable > 1 ? "Fewer changes are easier to remember, but often larger." : "There is no more to choose from.",
+    { min: 1, max: anyNumber, value: anyNumber },
+    (n) => (n < anyNumber ? plural(n, "column") : countable > 1 ? "any number" : plural(countable, "column")),
+    (n) => { asked.most = n === anyNumber ? ANY : n; });
   return make("div", { class: "sliders" }, Object.values(sliders).map((one) => one.node));
 }
 
@@ -421,10 +424,9 @@ function resetAll() {
   asked.most = ANY;
   asked.conditions.clear();
   asked.efforts.clear();
-  sliders.eta.input.value = asked.step;
-  sliders.wanted.input.value = ownPosition;
-  sliders.most.input.value = sliders.most.input.max;
-  Object.values(sliders).forEach((one) => one.show());
+  sliders.eta.set(asked.step);
+  sliders.wanted.set(ownPosition);
+  sliders.most.set(anyNumber);
   controls.forEach((one) => one.reset());
   refresh();
 }
@@ -474,7 +476,8 @@ function termsSection() {
     const { enough, probability } = view.weighed;
     const effective = view.own ? payload.points.own_ess : view.weighed.effective;
     setText(count, `${numberText(Math.round(effective))} effective draws of ${numberText(payload.points.n_pool)} points`
-      + (asked.conditions.size ? `; ${percentText(probability)} of the draws meet your conditions.` : "."));
+      + (Number.isFinite(view.figures.success) ? `; ${percentText(view.figures.success)} of the draws reach the target` : "")
+      + (asked.conditions.size ? `; ${percentText(probability)} of all draws meet your conditions.` : "."));
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
     meter.classList.toggle("bad", !enough);
     advice.hidden = enough && point >= 0;
@@ -487,8 +490,9 @@ function termsSection() {
     document.body.classList.toggle("too-few", !enough);
   });
   return section("terms", "On your terms",
-    `Tell us what you can and cannot change. This page picks the smallest change that fits from ${
-      plural(payload.points.n, "option")} already tested on the model. Nothing leaves your browser.`,
+    `Tell us what you can and cannot change. Of ${plural(payload.points.n, "row")} already tested on the model, ${
+      numberText(points.reached.reduce((sum, one) => sum + one, 0))} reach the target; this page picks the smallest change `
+    + "among these that fits. Nothing leaves your browser.",
     make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
       make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
 }
@@ -525,10 +529,9 @@ function compareTable({ heads, lines, caption }) {
 function waysSection() {
   const { listed: ways, other, why } = payload.alternatives;
   const cards = ways.map((one, k) => make("article", { class: "card" },
-    make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
+    make("h3", {}, `Way ${k + 1}: ${percentText(one.share)} of the draws that reach the target`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `${percentText(one.success)} of these draws reach the target. `
-      + `Cost ${shortNumber(one.cost)} units.`),
+    make("p", { class: "soft small" }, `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
   const box = make("div", { id: "bookmarks", "aria-live": "polite" });
@@ -555,9 +558,11 @@ function waysSection() {
   };
   showBookmarks();
   const lead = ways.length > 1 ? "Different ways to get there, each with its smallest known change." : "";
-  return section("ways", "Other ways, and bookmarks", lead || why || "All draws go the same way.",
+  const few = ways.length ? "All draws that reach the target go the same way."
+    : "No way that the draws go reaches the target.";
+  return section("ways", "Other ways, and bookmarks", lead || why || few,
     ways.length ? make("div", { class: "cards" }, cards) : null,
-    ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws go other ways.`)
+    ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws that reach it go other ways.`)
       : null,
     ways.length > 1 ? compareTable(comparison(ways.map((one) => one.point), ways.map((_, k) => `way ${k + 1}`),
       "ways side by side")) : null,
@@ -579,7 +584,7 @@ function rulesSection() {
       on: { click: () => bookmark(one.point) } }, "Bookmark"),
   ]);
   return section("rules", "Rules that choose one point",
-    "Other ways to choose one recommendation.",
+    "Each rule chooses one point. One that misses the target is no recommendation.",
     scrollBox("rules compared",
       makeTable("rules compared", ["rule", "reaches the target", "works under small errors of execution",
         "cost, in units", "columns changed", "compare"], lines, { class: "rules" })),
@@ -591,6 +596,19 @@ function rulesSection() {
 function legend(...items) {
   return make("ul", { class: "legend", "aria-label": "what the marks mean" }, items.map(([mark, text]) => make("li", {},
     make("span", { class: `mark ${mark}`, "aria-hidden": "true" }), text)));
+}
+
+// Which share of the draws a section rests on reaches the target, at the eta and under the conditions that are set.
+function reachLine() {
+  const node = make("p", { class: "soft reach" });
+  updates.push(() => {
+    const { success } = view.figures, few = success < MOSTLY;
+    setText(node, !Number.isFinite(success) ? "" : few ? `Only ${percentText(success)} of these draws reach the target: `
+      + "most of them are not counterfactuals. They show what stays near the row more than what to change."
+      : `${percentText(success)} of these draws reach the target.`);
+    node.classList.toggle("bad", few);
+  });
+  return node;
 }
 
 let ownWeights = null;
@@ -650,7 +668,7 @@ function changesSection() {
     "Strong colour: values found when aiming for the target. Pale: values without a target. Where they coincide, the "
     + "column hardly matters.",
     legend(["row", "now"], ["draws", "90% of the draws"], ["median", "median"], ["prior", "without the target"],
-      ["plan", "the suggestion"]), make("div", { class: "needs-draws" }, box), more);
+      ["plan", "the suggestion"]), reachLine(), make("div", { class: "needs-draws" }, box), more);
 }
 
 function importanceSection() {
@@ -671,7 +689,7 @@ function importanceSection() {
     const one = view.figures;
     const facts = [
       ["success", "reach the target", percentText(one.success), one.success],
-      ["distance", "mean distance from the row, in units", shortNumber(one.distance), one.distance],
+      ["cost", "mean cost, in units", shortNumber(one.cost), one.cost],
       ["changes", "columns changed on average", shortNumber(one.changes), one.changes],
       ["loss", "mean loss", shortNumber(one.loss), one.loss],
       ["tail", `loss that ${percentText(1 - payload.points.alpha)} of draws stay below`, shortNumber(one.tail), one.tail],
@@ -688,7 +706,7 @@ function importanceSection() {
   return section("importance", "Which columns matter",
     "How far each column moves on average, in units so that columns can be compared. The tick marks how far it would move "
     + "without the target.",
-    make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
+    reachLine(), make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
       bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures, thinned,
     make("p", { class: "soft small" }, "The same in Python: ", reading)));
 }
@@ -706,7 +724,10 @@ function cloudSection() {
   };
   let stale = false, inSight = true;
   const freshen = () => { if (stale) update(); };
-  const picture = cloud(points, tell, freshen);
+  const counted = make("p", { class: "soft", id: "cloud-count" });
+  const picture = cloud(points, tell, (reaching, all) => setText(counted, reaching === all
+    ? `All ${numberText(all)} dots reach the target.` : `${numberText(reaching)} of ${plural(all, "dot")} reach the target; `
+    + "the grey ones are not counterfactuals."), freshen);
   const choose = (id, label, start) => {
     const select = make("select", { id, on: { change: () => update() } }, listed.map((column, k) => make("option",
       { value: k, selected: k === start }, shorten(column.name, 60))));
@@ -722,10 +743,10 @@ function cloudSection() {
     { rootMargin: "200px" }).observe(picture.node);
   window.addEventListener("beforeprint", freshen);
   updates.push(() => { stale = true; if (inSight) update(); });
-  return section("pairs", "Two columns at once", "Each dot is one draw: full if it reaches the target, hollow if not.",
+  return section("pairs", "Two columns at once", "Each dot is one draw: strong if it reaches the target, grey if not.",
     make("div", { class: "tools" }, first.node, second.node),
     legend(["hit", "reaches the target"], ["miss", "misses it"], ["rowmark", "now"], ["plan", "the suggestion"]),
-    make("div", { class: "needs-draws" }, picture.node),
+    counted, make("div", { class: "needs-draws" }, picture.node),
     make("p", { class: "only-read", id: "cloud-help" }, "Arrow keys step through the points."), detail);
 }
 
@@ -734,12 +755,12 @@ function tradeSection() {
   const etaBox = make("div", { class: "two" });
   const curves = [
     ["success_probability", "share of draws that reach the target, by eta", "share that reaches the target", true, "success"],
-    ["expected_distance", "mean distance from the row, by eta", "mean distance from the row, in units", false, "distance"],
+    ["expected_cost", "mean cost of the draws, by eta", "mean cost, in units", false, "cost"],
   ].map(([name, title, axis, percent, own]) => [etaCurve(payload.path, name, title, axis, percent), own])
     .filter(([curve]) => curve);
   for (const [curve] of curves) etaBox.append(curve.node);
   if (curves.length) {
-    parts.push(make("h3", {}, "The more the target counts, the farther the draws go"), etaBox);
+    parts.push(make("h3", {}, "How much the target counts: which share of the draws reaches it, and what they cost"), etaBox);
     updates.push(() => curves.forEach(([curve, own]) => curve.update(payload.points.etas[asked.step],
       asked.conditions.size || asked.efforts.size ? NaN : view.weighedFigures[own])));
   }
@@ -749,12 +770,11 @@ function tradeSection() {
     const onFront = new Set(steps.map((one) => one.point));
     const tried = payload.frontier.of === "measured" ? []
       : [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])];
-    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && !Number.isNaN(measureOf(i))).map((i) => ({
+    const others = tried.filter((i) => i >= 0 && points.reached[i] === 1 && !onFront.has(i) && !Number.isNaN(measureOf(i))).map((i) => ({
       label: nameOf(i), cost: points.cost[i], reliability: measureOf(i) }));
     const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, payload.frontier.by, (k) => {
       asked.wanted = positions.findIndex((one) => one.step === k);
-      sliders.wanted.input.value = asked.wanted;
-      sliders.wanted.show();
+      sliders.wanted.set(asked.wanted);
       refresh();
     });
     const what = { noise: "The cheapest for each reliability among the answer and the rules above, all tested with small "
@@ -806,7 +826,7 @@ function qualitySection() {
   const thinned = given.n_pool < given.n_evaluated
     ? ` The page has ${numberText(given.n_pool)} of ${numberText(given.n_evaluated)} evaluated points.` : "";
   return make("section", { id: "quality", class: "small", "aria-labelledby": "quality-title" },
-    make("h2", { id: "quality-title" }, "How well it was sampled"),
+    make("h2", { id: "quality-title" }, "How good the draws are"),
     make("p", { class: quality.good ? "soft" : "bad" }, `${capitalise(quality.note)}.${thinned}`),
     make("dl", { class: "facts" }, quality.figures.map(([name, value]) => [make("dt", {}, name),
       make("dd", {}, shortNumber(value))])));
@@ -815,7 +835,7 @@ function qualitySection() {
 function warningBanner() {
   if (payload.quality.good) return null;
   return make("div", { class: "banner", role: "alert", id: "warning" }, make("strong", {}, "Read with care. "),
-    `The draws are ${payload.quality.note}.`);
+    `${capitalise(payload.quality.note)}.`);
 }
 
 // --- the page --------------------------------------------------------------------------------------------------

@@ -732,14 +732,14 @@ function keyFigures(row) {
     if (Number.isNaN(figures[name][row])) continue;
     facts.push([title, figureText(name, figures[name][row], 2 * figures[`${name}_se`][row])]);
   }
-  if (wordOf("sampling_note", row)) facts.push(["sampling", wordOf("sampling_note", row)]);
+  if (wordOf("posterior_note", row)) facts.push(["posterior", wordOf("posterior_note", row)]);
   facts.push(["status", wordOf("status", row)]);
   if (wordOf("notes", row)) facts.push(["notes", wordOf("notes", row)]);
-  facts.push(["cost of finding it", `${plural(figures.n_model_calls[row], "model call")}, ${plural(figures.n_model_rows[row], "row")}`]);
+  facts.push(["effort", `${plural(figures.n_model_calls[row], "model call")}, ${plural(figures.n_model_rows[row], "row")}`]);
   facts.push(["seed", wordOf("seed", row)]);
-  const poor = !["", "trustworthy"].includes(wordOf("sampling", row));
+  const poor = !["", "trustworthy"].includes(wordOf("sampling", row)) || figures.success_probability?.[row] < MOSTLY;
   return make("dl", { class: "facts" }, facts.map(([name, fact]) => [
-    make("dt", {}, name), make("dd", { class: name === "sampling" && poor ? "bad" : null }, fact),
+    make("dt", {}, name), make("dd", { class: name === "posterior" && poor ? "bad" : null }, fact),
   ]));
 }
 

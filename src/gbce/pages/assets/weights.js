@@ -95,7 +95,6 @@ class Points {
     this.agreed = unpackArray(given.agreed);
     this.output = unpackArray(given.output);
     this.cost = unpackArray(given.cost);
-    this.distance = unpackArray(given.distance);
     this.exact = payload.exact;
   }
 
@@ -208,7 +207,7 @@ class Points {
 
   figures(weights) {
     const total = weights.some((w) => w > 0);
-    if (!total) return { success: NaN, distance: NaN, loss: NaN, changes: NaN, differ: NaN, tail: NaN };
+    if (!total) return { success: NaN, cost: NaN, loss: NaN, changes: NaN, differ: NaN, tail: NaN };
     let differ = 0;
     for (let i = 0; i < weights.length; i++) {
       if (this.agreed[i] > 1e-9 && this.agreed[i] < 1 - 1e-6) differ += weights[i];
@@ -216,7 +215,7 @@ class Points {
     this._lossOrder ??= sortedOrder(this.loss, this.nPool);
     return {
       success: weightedMean(this.reached, weights),
-      distance: weightedMean(this.distance, weights),
+      cost: weightedMean(this.cost, weights),
       loss: weightedMean(this.loss, weights),
       changes: weightedMean(this.changes, weights),
       tail: weightedQuantiles(this.loss, this._lossOrder, weights, [1 - this.given.alpha])[0],

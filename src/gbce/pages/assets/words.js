@@ -12,7 +12,7 @@ const MEANINGS = {
   cost: "All changes of a suggestion added up, each in units of its column.",
   distance: "Like the cost, but Euclidean: the square root of the sum of squared changes.",
   draw: "One possible change of the row, tested on the model. Draws that stay near the row and reach the target have more "
-    + "weight than others; together they show which changes would work.",
+    + "weight than others; one that misses it is not a counterfactual.",
   "effective draws": "The number of equally weighted draws that carry the same information.",
   "small errors of execution": "Also called execution noise: changes are rarely made exactly.",
   works: "Still reaches the target under small errors of execution, as a share of trials.",
