@@ -20,10 +20,13 @@ from gbce.decisions._mode import MAP, sparsity_path
 from gbce.decisions._nearest import Nearest, nearest_points
 from gbce.decisions._point_estimates import DirectOpt, DiverseSet, GeometricMedian, Mean, Medoid, RandomDraw
 from gbce.decisions._reliable import FEWEST_TO_CONFIRM, Reliable, confirms, refit_shares, split_refits
+from gbce.decisions._needed import find_moves, follow_strategies
+from gbce.decisions._strategies import LEAST_CHANGE, Strategies, find_strategies
 from gbce.draws import Scene
 
 __all__ = [
     "FEWEST_TO_CONFIRM",
+    "LEAST_CHANGE",
     "MAP",
     "CVaR",
     "ChanceConstrained",
@@ -40,6 +43,7 @@ __all__ = [
     "Reliable",
     "Rule",
     "Scene",
+    "Strategies",
     "answers_among",
     "apply_known_rules",
     "apply_rule",
@@ -48,6 +52,9 @@ __all__ = [
     "confirms",
     "evaluate_choices",
     "evaluate_points",
+    "find_moves",
+    "find_strategies",
+    "follow_strategies",
     "nearest_points",
     "paper_rules",
     "refit_shares",

@@ -24,6 +24,7 @@ from gbce.decisions import (
     Reliable,
     apply_rule,
     evaluate_points,
+    find_strategies,
     require_rule,
     require_rules,
 )
@@ -170,6 +171,7 @@ class Explainer:
         chosen = has_meaning(self.space, data) and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
         self._eta_assumed = eta is None and chosen
         number, self.eta_rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
+        self._lists_strategies = has_meaning(self.space, data) or self.eta_rule is not None
         self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
         _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
         _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
@@ -648,6 +650,9 @@ class Explainer:
             best = choose_answer(query, posterior, draws.known, last, decisions, depends)
             why = choice.note if best is last or not depends else f"{REPLACED} what {rule.label} chose"
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
+        budget.begin("listing alternatives")
+        listed = self._lists_strategies and proof is None
+        strategies = find_strategies(query, draws, posterior, decisions, self.policy) if listed else None
         # the coverage check is code and no longer needed: a result is plain data
         draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)
         judged = decisions
@@ -682,6 +687,7 @@ class Explainer:
             calibration=calibration,
             answer=answer if answer is None else replace(answer, proof=state_proof(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
+            strategies=strategies,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:

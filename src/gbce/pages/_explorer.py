@@ -305,11 +305,12 @@ def _list_frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, An
 def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
     """Return distinct strategies, or the reason for their absence."""
     draws = explanation.draws
-    if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
-        why = "there are too few effective draws" if draws.record is None else "the points were not kept"
-        why = why if draws.info.draws_posterior else "the posterior was not drawn"
+    if draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
+        why = "there are too few effective draws" if draws.info.draws_posterior else "the posterior was not drawn"
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
+    if found.note:
+        return {"listed": [], "other": None, "why": printable(found.note)}
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
     at = known.add_table(rows)
@@ -317,7 +318,7 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
         {
             "mass": line["mass"],
             "mass_se": line["mass_se"],
-            "success": line["success"],
+            "reliability": line["reliability"],
             "reached": bool(line["reached"]),
             "output": line["output"],
             "cost": line["cost"],

@@ -527,7 +527,7 @@ function waysSection() {
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `${percentText(one.success)} of these draws reach the target. `
+    make("p", { class: "soft small" }, `Works ${percentText(one.reliability)} of the time if values turn out slightly different. `
       + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
