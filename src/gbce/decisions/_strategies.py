@@ -1,10 +1,10 @@
 """Find strategies while the model is at hand: what draws need, and the cheapest points that make just these changes.
 
-Points of all sets of moves are found together: changes of reduced draws are shrunk in lockstep, then extended until one
-point keeps reaching the target under execution noise. The result is plain data, see :class:`Strategies`.
+Draws are reduced to the moves that they need; the sets of moves that most draws follow, and those of few columns, get a
+cheap and a reliable point each, which the model confirms. The result is plain data, see :class:`Strategies`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,30 +15,23 @@ from gbce.base import Array, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._apply import Decision
 from gbce.decisions._column_sets import MOST_COLUMNS, explore_columns
-from gbce.decisions._needed import Judge, choose_strategies, find_moves, follow_strategies, undo_unneeded
-from gbce.decisions._reliable import Reliable, extend_changes, extend_each_change, round_away
-from gbce.decisions._risk import UnderNoise, thin_out
-from gbce.decisions._screening import Promise, PromiseSearch
+from gbce.decisions._needed import Judge, choose_strategies, follow_strategies, undo_unneeded
+from gbce.decisions._reliable import Reliable
+from gbce.decisions._risk import UnderNoise
+from gbce.decisions._set_points import PointFinder
 from gbce.draws import Draws, Scene
-from gbce.metrics import costs, signed_changes
-from gbce.posterior import GibbsPosterior, run_together
-from gbce.space import Space
+from gbce.posterior import GibbsPosterior
 
-__all__ = ["LEAST_CHANGE", "Strategies", "find_strategies"]
+__all__ = ["Strategies", "find_strategies"]
 
-LEAST_CHANGE = 0.01  # of a column's unit: nobody makes, or can measure, a smaller change; a convention
 # All of these were chosen by hand; they trade model rows for the number of strategies and their cost.
-_DRAWS, _DRAWS_BY_LEAVES = 256, 1_000  # draws whose needed changes are found; the share of a strategy is off by 3%, 1.5%
+_DRAWS, _DRAWS_BY_LEAVES = 256, 600  # draws whose needed changes are found: a share is then off by 3%, or 2%
 _FEWEST_DRAWS = 50  # with fewer, shares would be off by 7%
-_UNDO_ROWS = 4_000  # model rows that finding them may take
-_STRATEGIES = 6  # that get points
+_UNDO_ROWS, _PARTS = 4_000, 3  # model rows that finding them may take, one part in three of what is left
+_STRATEGIES = 5  # that get points
 _FEWEST_STRATEGIES = 3  # where draws show fewer, sets of columns that were found otherwise are added
-_FEW_SETS = 8  # further sets of moves of few columns that get points, the cheapest
-_DOUBLED = 3  # columns whose change is doubled, one at a time, so that others can shrink instead
-_HALVINGS = 6  # of each change: it is known to 2% of itself
-_SCREENED, _CONFIRMING, _COPIES = 32, 128, 200  # copies under noise: to screen, to confirm, for the figure shown
-_CANDIDATES, _OF_DRAWS = 24, 6  # points of a set that may be reliable, and how many of them are reduced draws
-_RELIABLE_ROWS = 1_500  # model rows that the search for a reliable point takes at most, for one set
+_FEW_SETS = 5  # sets of moves of few columns that get points, those with fewer columns and then the cheapest first
+_COPIES = 128  # under noise, for the figure of a point: it is off by 3% at a share of 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,51 +127,47 @@ class _Labelled(NamedTuple):
 
 
 def find_strategies(
-    query: Query, draws: Draws, posterior: GibbsPosterior, decisions: Sequence[Decision], policy: Rule | None = None
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior,
+    decisions: Sequence[Decision],
+    policy: Rule | None = None,
+    answer: Decision | None = None,
 ) -> Strategies | None:
-    """Return the strategies of a posterior; None if the row needs none, no draw reaches, or the budget is too small."""
+    """Return the strategies of a posterior; None if the row needs none, no draw reaches, or the budget is too small.
+
+    Points keep the promise of the ``policy`` if it is :class:`Reliable`; ``answer`` is a point known to keep it.
+    """
     reached = draws.reached[:, 0] & np.isfinite(draws.points.log_correction)
     if query.row.reached[0, 0] or not draws.info.draws_posterior or not reached.any() or draws.ess < ENOUGH_ESS:
         return None
     promise = policy if isinstance(policy, Reliable) else Reliable()
     try:
-        return _Search(query, draws, posterior, promise, Judge.of(query, posterior)).run(decisions)
+        return _Search(query, draws, promise, Judge.of(query, posterior), posterior).run(decisions, answer)
     except BudgetSpentError:
         return None
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """One search for strategies; ``judge`` knows whether points reach the target."""
+class _Search(PointFinder):
+    """One search for strategies; ``posterior`` has the model itself."""
 
-    query: Query
-    draws: Draws
     posterior: GibbsPosterior
-    rule: Reliable
-    judge: Judge
 
-    @property
-    def space(self) -> Space:
-        return self.query.space
-
-    @property
-    def x0(self) -> Array:
-        return self.query.x0
-
-    def run(self, decisions: Sequence[Decision]) -> Strategies | None:
+    def run(self, decisions: Sequence[Decision], answer: Decision | None) -> Strategies | None:
         """Label draws, find points of their sets of moves and of few columns, judge and confirm them."""
         labelled = self._label_draws()
         if labelled is None:
             return None
-        needs, x0 = labelled.needs, self.x0
+        needs = labelled.needs
         mass = np.bincount(labelled.which[labelled.which >= 0], minlength=len(needs)) / len(labelled.index)
-        decided = np.array([one.x for one in decisions if one.reached[0]]).reshape(-1, len(x0))
-        known = np.vstack([labelled.reduced, undo_unneeded(self.judge, decided[self.judge(decided).reached])])
+        decided = [one for one in (*decisions, answer) if one is not None and one.reached[0]]
+        known = np.vstack([labelled.reduced, self._reduce(np.array([one.x for one in decided]))])
         explored = explore_columns(self.judge, self.posterior, self.draws, needs, mass, known)
         chosen = needs[choose_strategies(needs, mass, _STRATEGIES)]
-        groups = self._group_starts(self._drop_invalid(np.vstack([known, explored.x])), chosen)
-        nearest = self._shrink_all(groups)
-        reliable = self._find_reliable(groups, nearest)
+        groups = self._group_starts(self.drop_invalid(np.vstack([known, explored.x])), chosen)
+        nearest = self.shrink_all(groups)
+        reliable = [*self.find_reliable(groups, nearest), None if answer is None else answer.x]
         points = self._confirm(nearest, reliable, chosen)
         return Strategies(
             index=labelled.index,
@@ -193,133 +182,39 @@ class _Search:
 
     def _label_draws(self) -> _Labelled | None:
         """Return some draws with the moves that they need; None if the budget allows too few."""
-        draws, space, x0 = self.draws, self.space, self.x0
-        each = 2.0 * float(draws.weights @ (find_moves(space, draws.x, x0) != 0).sum(axis=1))
+        draws = self.draws
+        each = 2.0 * float(draws.weights @ (self.find_moves(draws.x) != 0).sum(axis=1))
         n = min(_DRAWS_BY_LEAVES if self.judge.trees else _DRAWS, len(draws))
         if self.judge.trees is None:
-            rows = min(_UNDO_ROWS, self.posterior.affords(_UNDO_ROWS + _RELIABLE_ROWS) - _RELIABLE_ROWS)
-            n = min(n, int(rows / max(each, 1.0)))
+            n = min(n, int(self.posterior.affords(_PARTS * _UNDO_ROWS) / (_PARTS * max(each, 1.0))))
         if n < _FEWEST_DRAWS:
             return None
         rng = stream(self.query.seed, LISTING, self.query.key)
         index = draws.index[resample_evenly(rng, draws.weights, n)]
         reaches = draws.pool.reached[index, 0]
         reduced = undo_unneeded(self.judge, draws.pool.x[index[reaches]])
-        needs, inverse = np.unique(find_moves(space, reduced, x0), axis=0, return_inverse=True)
+        needs, inverse = np.unique(self.find_moves(reduced), axis=0, return_inverse=True)
         which = np.full(n, -1)
         which[reaches] = inverse.ravel()
         return _Labelled(index, which, needs, reduced)
 
-    # --- points of a set of moves ---------------------------------------------------------------------------
-
-    def _drop_invalid(self, x: Array) -> Array:
-        """Return the distinct points ``(n, d)`` whose changes are all large enough, the cheapest first."""
-        size = np.abs(signed_changes(self.space, x, self.x0))
-        moved = find_moves(self.space, x, self.x0) != 0
-        good = np.where(moved, size, np.inf).min(axis=1, initial=np.inf) >= LEAST_CHANGE
-        x = np.unique(x[good & moved.any(axis=1)], axis=0)
-        return x[np.argsort(costs(self.space, x, self.x0, "l1"), kind="stable")]
+    def _reduce(self, x: Array) -> Array:
+        """Return points that reach without unneeded changes, and as they are where they have none ``(n, d)``."""
+        x = x.reshape(-1, len(self.x0))
+        x = x[self.judge(x).reached]
+        reduced = undo_unneeded(self.judge, x)
+        moves = self.find_moves(x), self.find_moves(reduced)
+        return np.vstack([reduced, x[(moves[0] == moves[1]).all(axis=1)]])
 
     def _group_starts(self, starts: Array, chosen: Array) -> list[Array]:
         """Return the starts of each set of moves: of the chosen strategies, then of those with few columns."""
-        moves = find_moves(self.space, starts, self.x0)
-        few = moves[(moves != 0).sum(axis=1) <= MOST_COLUMNS]
-        _, first = np.unique(few, axis=0, return_index=True)
-        listed = {one.tobytes(): one for one in (*chosen, *few[np.sort(first)][:_FEW_SETS])}  # cheap ones first
+        moves = self.find_moves(starts)
+        size = (moves != 0).sum(axis=1)
+        order = np.argsort(size, kind="stable")[: np.count_nonzero(size <= MOST_COLUMNS)]
+        few = {moves[i].tobytes(): moves[i] for i in order}  # with fewer columns first, then the cheapest
+        listed = {one.tobytes(): one for one in chosen} | dict(list(few.items())[:_FEW_SETS])
         groups = [starts[(moves == one).all(axis=1)] for one in listed.values()]
         return [group for group in groups if len(group)]
-
-    def _shrink_all(self, groups: Sequence[Array]) -> list[Array | None]:
-        """Return the cheapest point found of each group, all shrunk together, rounded where it still reaches."""
-        parts = [self._vary(group[0]) for group in groups]
-        last = np.concatenate([np.zeros(0, dtype=int), *(part[1] for part in parts)])
-        x = np.vstack([np.zeros((0, len(self.x0))), *(part[0] for part in parts)])
-        reached = self.judge(x).reached
-        x[reached] = self._shrink(x[reached], last[reached])
-        rounded = round_away(self.space, self.x0, x)
-        tidy = self.judge(rounded).reached
-        own = np.repeat(np.arange(len(groups)), [len(part[0]) for part in parts])
-        found: list[Array | None] = []
-        for number, group in enumerate(groups):
-            mine = np.flatnonzero(own == number)
-            points = np.vstack([rounded[mine[tidy[mine]]], x[mine[reached[mine]]]])
-            same = (find_moves(self.space, points, self.x0) == find_moves(self.space, group[:1], self.x0)).all(axis=1)
-            points = points[same & (np.arange(len(points)) < max(int(tidy[mine].sum()), 1))]  # rounded ones if any
-            good = self._drop_invalid(points)
-            found.append(good[0] if len(good) else None)
-        return found
-
-    def _vary(self, x: Array) -> tuple[Array, Array]:
-        """Return a point and copies with one change doubled ``(k, d)``, and the column to shrink last ``(k,)``."""
-        size = np.abs(signed_changes(self.space, x[None, :], self.x0))[0] * self._is_shrinkable(x[None, :])[0]
-        columns = np.argsort(-size, kind="stable")[: min(_DOUBLED, np.count_nonzero(size))]
-        rows = np.repeat(x[None, :], len(columns) + 1, axis=0)
-        rows[np.arange(1, len(rows)), columns] += (x - self.x0)[columns]
-        return self.space.project(rows, self.x0), np.concatenate([[-1], columns]).astype(int)
-
-    def _is_shrinkable(self, x: Array) -> Array:
-        """Whether each change of points ``(n, d)`` can be made smaller: of a number or an ordinal, known in both."""
-        moves = find_moves(self.space, x, self.x0)
-        return np.asarray((np.abs(moves) == 1) & ~self.space.unordered)
-
-    def _shrink(self, x: Array, last: Array) -> Array:
-        """Shrink the changes of points ``(n, d)`` that reach by bisection, the dearest first, column ``last`` last."""
-        size = np.abs(signed_changes(self.space, x, self.x0)) * self._is_shrinkable(x)
-        count, rank = np.count_nonzero(size, axis=1), size.copy()
-        rank[np.arange(len(x)), last] *= np.where(last >= 0, np.finfo(float).tiny, 1.0)
-        order = np.argsort(-rank, axis=1, kind="stable")
-        x = x.copy()
-        for step in range(int(count.max(initial=0))):
-            which = np.flatnonzero(count > step)
-            column = order[which, step]
-            full = (x - self.x0)[which, column]
-            low, high = np.minimum(LEAST_CHANGE / size[which, column], 1.0), np.ones(len(which))
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                change = np.where(self.space.discrete[column], np.sign(full) * np.ceil(np.abs(full) * middle), full * middle)
-                trial = x[which]
-                trial[np.arange(len(which)), column] = self.x0[column] + change
-                trial = self.space.completed(trial, self.x0)
-                reached = self.judge(trial).reached
-                x[which[reached]] = trial[reached]
-                low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-        return x
-
-    # --- reliable points ------------------------------------------------------------------------------------
-
-    def _find_reliable(self, groups: Sequence[Array], nearest: Sequence[Array | None]) -> list[Array | None]:
-        """Return the cheapest reliable point found of each group; sets beyond the budget have none."""
-        tasks = [
-            self._make_task(number, group, near)
-            for number, (group, near) in enumerate(zip(groups, nearest, strict=True))
-            if near is not None
-        ]
-        posterior = self.judge.posterior
-        n = posterior.affords(len(tasks) * _RELIABLE_ROWS) // _RELIABLE_ROWS
-        return run_together(posterior, tasks[:n], _RELIABLE_ROWS) if n else []
-
-    def _make_task(self, number: int, group: Array, near: Array) -> Callable[[GibbsPosterior], Array | None]:
-        """Return the search for a reliable point among extensions of a point and reduced draws of the same moves."""
-        rule = self.rule
-
-        def seek(posterior: GibbsPosterior) -> Array | None:
-            rng = stream(self.query.seed, LISTING, (*self.query.key, 1 + number))
-            scene = Scene(self.query, self.draws, rng, posterior)
-            further = [extend_changes(self.space, self.x0, near[None, :]), extend_each_change(scene, near[None, :])]
-            x = round_away(self.space, self.x0, np.vstack([near[None, :], *further, group[:_OF_DRAWS]]))
-            x = x[(find_moves(self.space, x, self.x0) == find_moves(self.space, near[None, :], self.x0)).all(axis=1)]
-            x = self._drop_invalid(x[self.space.admissible(x, self.x0)])
-            promise = Promise(rule.probability, rule.confidence, _SCREENED, _CONFIRMING)
-            noisy = UnderNoise(scene, posterior, rule.noise, first_only=True)
-            x = thin_out(x, _CANDIDATES)
-            search = PromiseSearch(noisy, promise, x, lambda x: costs(self.space, x, self.x0, "l1"))
-            try:
-                held = search.find_holding()
-            except BudgetSpentError:
-                return None
-            return None if held is None else x[held]
-
-        return seek
 
     # --- confirmation ---------------------------------------------------------------------------------------
 
@@ -329,9 +224,9 @@ class _Search:
         """Return the points that the model's own ``predict`` confirms, with their figures, the cheapest first."""
         held = {one.tobytes() for one in reliable if one is not None}
         points = [one for one in (*nearest, *reliable) if one is not None]
-        x = self._drop_invalid(np.array(points).reshape(-1, len(self.x0)))
+        x = self.drop_invalid(np.array(points).reshape(-1, len(self.x0)))
         holds = np.array([one.tobytes() in held for one in x], dtype=bool)
-        alone = find_representatives(self._number_strategies(x, chosen), holds, costs(self.space, x, self.x0, "l1"))
+        alone = find_representatives(self._number_strategies(x, chosen), holds, self.cost(x))
         outputs, reached = self._predict(x, np.isin(np.arange(len(x)), alone))
         x, outputs, holds = x[reached], outputs[reached], holds[reached]
         scene = Scene(self.query, self.draws, stream(self.query.seed, LISTING, (*self.query.key, 0)))
@@ -370,7 +265,7 @@ class _Search:
 
         Sets of few columns are added where draws show too few strategies, the cheapest first.
         """
-        moves = find_moves(self.space, x, self.x0)
+        moves = self.find_moves(x)
         listed = [one for one in chosen if (moves == one).all(axis=1).any()]
         for one in moves:
             if len(listed) >= _FEWEST_STRATEGIES:

@@ -49,7 +49,16 @@ from gbce.explainer._notes import (
     seek_reach,
 )
 from gbce.explainer._session import ADVICE, Progress, decide, describe_settings, explain_given, require_own, watched
-from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
+from gbce.explanation import (
+    AnswerKind,
+    Event,
+    Explanation,
+    SafeBox,
+    Status,
+    choice_table,
+    exclude_row,
+    require_explanation,
+)
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
@@ -652,7 +661,8 @@ class Explainer:
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
         budget.begin("listing alternatives")
         listed = self._lists_strategies and proof is None
-        strategies = find_strategies(query, draws, posterior, decisions, self.policy) if listed else None
+        safe = answer.decision if answer is not None and answer.kind == AnswerKind.RELIABLE else None
+        strategies = find_strategies(query, draws, posterior, decisions, self.policy, safe) if listed else None
         # the coverage check is code and no longer needed: a result is plain data
         draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)
         judged = decisions

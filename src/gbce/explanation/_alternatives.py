@@ -21,7 +21,15 @@ from gbce.metrics import PRINTED_Z_95, costs
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Alternatives", "alternatives", "escape_html", "estimate_error", "explain_absence", "format_share", "write_sentence"]
+__all__ = [
+    "Alternatives",
+    "alternatives",
+    "escape_html",
+    "estimate_error",
+    "explain_absence",
+    "format_share",
+    "write_sentence",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +101,9 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
         )
     space, x0 = explanation.space, explanation.x0
     if found is None or len(found.x) == 0:
-        return Alternatives(_build_table(explanation, np.zeros((0, len(x0))), {}), 1.0, 0.0, explain_absence(explanation))
+        return Alternatives(
+            _build_table(explanation, np.zeros((0, len(x0))), {}), 1.0, 0.0, explain_absence(explanation)
+        )
     cost = costs(space, found.x, x0, "l1")
     points = found.find_representatives(cost)
     follows = follow_strategies(found.needs, find_moves(space, found.x[points], x0))

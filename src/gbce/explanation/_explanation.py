@@ -513,7 +513,7 @@ class Explanation:
         Parameters
         ----------
         k : int
-            Largest number of strategies; up to six are known. The share of everything else is ``other``.
+            Largest number of strategies; up to five are known. The share of everything else is ``other``.
 
         Returns
         -------

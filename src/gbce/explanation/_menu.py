@@ -16,7 +16,6 @@ from gbce.explanation._alternatives import (
     format_share,
     write_sentence,
 )
-from gbce.explanation._words import join_words
 from gbce.metrics import costs
 
 if TYPE_CHECKING:
@@ -65,7 +64,10 @@ class Menu:
         if self.note:
             return self.note
         reaching = self.table[self.table["verdict"] == _REACHES]
-        lines = [_write_line(line) for line in reaching.head(_LISTED).to_dict("records")]
+        lines = [
+            f"{number}. {_write_line(line)}"
+            for number, line in enumerate(reaching.head(_LISTED).to_dict("records"), start=1)
+        ]
         if len(reaching) > _LISTED:
             lines.append(f"and {len(reaching) - _LISTED} more in .table")
         for verdict, words in ((_IMPOSSIBLE, "proved impossible"), (_NOT_FOUND, "nothing found, not proved")):
@@ -84,14 +86,14 @@ class Menu:
 
 def _write_line(line: dict[Any, Any]) -> str:
     """Return one set that reaches as a line of text."""
-    sentence, cost = line["sentence"], f"cost {line['cost']:.2g}"
-    if line["reliable_sentence"] == sentence:
-        cost += f", reliable ({line['reliability']:.0%})"
-    elif line["reliable_sentence"]:
-        changes = line["reliable_sentence"].partition(": ")[0]
-        cost += f"; reliable ({line['reliable_reliability']:.0%}) for {line['reliable_cost']:.2g}: {changes}"
-    names = printable(join_words(line["columns"]))
-    return f"{names}, {format_share(line['share'], line['share_se'])} of the posterior: {sentence} ({cost})"
+    text = (
+        f"cost {line['cost']:.2g}, {format_share(line['share'], line['share_se'])} of the posterior: {line['sentence']}"
+    )
+    if line["reliable_sentence"] == line["sentence"]:
+        return f"{text} This is reliable."
+    if line["reliable_sentence"]:
+        return f"{text} Reliable for {line['reliable_cost']:.2g}: {line['reliable_sentence']}"
+    return text
 
 
 def make_menu(explanation: "Explanation", max_columns: int) -> Menu:
