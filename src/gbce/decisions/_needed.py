@@ -19,7 +19,9 @@ from gbce.trees import CellTrees, outputs_of, why_unreadable
 __all__ = ["Judge", "choose_strategies", "find_moves", "follow_strategies", "undo_unneeded"]
 
 _BECOMES_MISSING = 2  # direction of a value that becomes missing or known: neither up nor down
-# Share of the moves of two sets that both make, from which they count as one strategy. By hand: in thirty columns of a
+# Least margin of an output by leaves, in its units or log-odds: the model adds in another order, and votes may tie.
+_TIE = 1e-9
+# Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
 # linear model hardly two draws need exactly the same moves, and three of four in common are one idea.
 _ALIKE = 0.5
 
@@ -59,7 +61,18 @@ class Judge:
         if good.any():
             found = Reaching(self.posterior.target).judge(self.posterior.evaluate_first(x[good]))
             gap[good], reached[good] = found
+            if self.trees is not None and self._reads_one_output:
+                reached[good] &= found.gap < -_TIE
         return Judged(gap, reached)
+
+    @property
+    def _reads_one_output(self) -> bool:
+        """Whether a shortfall is a distance from the outputs that the target accepts."""
+        try:
+            self.posterior.target.accepted()
+        except TypeError:
+            return False
+        return True
 
 
 def _put_leaves(posterior: GibbsPosterior, trees: CellTrees) -> GibbsPosterior:
@@ -127,12 +140,12 @@ def _undo(space: Space, x0: Array, x: Array, column: Array) -> Array:
 def follow_strategies(needs: Array, strategies: Array) -> Array:
     """Return the first of ``s`` strategies ``(s, d)`` that sets of moves ``(u, d)`` follow: ``(u,)``, -1 for none.
 
-    A set follows a strategy if at least half of the moves of both are common to both.
+    A set follows a strategy if more than half of the moves of both are common to both.
 
     Examples
     --------
-    >>> follow_strategies(np.array([[1, 1, 0], [0, -1, 1]]), np.array([[1, 0, 0], [0, 1, 1]]))
-    array([ 0, -1])
+    >>> follow_strategies(np.array([[1, 1, 1], [1, 0, 0], [1, -1, 0]]), np.array([[1, 1, 0]]))
+    array([ 0, -1, -1])
     """
     if len(strategies) == 0:
         return np.full(len(needs), -1)
@@ -162,4 +175,4 @@ def _find_alike(one: Array, other: Array) -> Array:
     both = sum((one == side).astype(float) @ (other == side).T.astype(float) for side in directions)
     either = (one != 0).sum(axis=1)[:, None] + (other != 0).sum(axis=1)[None, :]
     either = either - (one != 0).astype(float) @ (other != 0).T.astype(float)
-    return np.asarray((both >= _ALIKE * either) & (either > 0))
+    return np.asarray(both > _ALIKE * either)

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_FIGURES = ("mass", "mass_se", "ess", "reached", "output", "cost", "reliability", "reliable")  # columns of the table
+
+
 @dataclass(frozen=True, eq=False)
 class Alternatives:
     """Distinct strategies that reach the target, the most probable first.
@@ -101,9 +104,8 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
         )
     space, x0 = explanation.space, explanation.x0
     if found is None or len(found.x) == 0:
-        return Alternatives(
-            _build_table(explanation, np.zeros((0, len(x0))), {}), 1.0, 0.0, explain_absence(explanation)
-        )
+        none = _build_table(explanation, np.zeros((0, len(x0))), dict.fromkeys(_FIGURES, np.zeros(0)))
+        return Alternatives(none, 1.0, 0.0, explain_absence(explanation))
     cost = costs(space, found.x, x0, "l1")
     points = found.find_representatives(cost)
     follows = follow_strategies(found.needs, find_moves(space, found.x[points], x0))
@@ -113,17 +115,17 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     points, share = points[shown], share[shown]
     error = np.array([estimate_error(draws, found, one) for one in share])
     other = float(np.clip(1.0 - share.sum(), 0.0, 1.0))
-    figures = {
-        "mass": share,
-        "mass_se": error,
-        "ess": share * min(draws.ess, effective_sample_size(found.weights)),
-        "reached": np.ones(len(points), dtype=bool),
-        "output": found.outputs[points],
-        "cost": cost[points],
-        "reliability": found.reliability[points],
-        "reliable": found.holds[points],
-    }
-    table = _build_table(explanation, found.x[points], figures)
+    figures = (
+        share,
+        error,
+        share * min(draws.ess, effective_sample_size(found.weights)),
+        np.ones(len(points), dtype=bool),
+        found.outputs[points],
+        cost[points],
+        found.reliability[points],
+        found.holds[points],
+    )
+    table = _build_table(explanation, found.x[points], dict(zip(_FIGURES, figures, strict=True)))
     return Alternatives(table, other, estimate_error(draws, found, other))
 
 
@@ -131,9 +133,7 @@ def _build_table(explanation: "Explanation", x: Array, figures: dict[str, Array]
     """Return figures, sentences and points ``(k, d)`` as a table."""
     index = pd.RangeIndex(1, len(x) + 1, name="strategy")
     table = pd.DataFrame(figures, index=index)
-    table["sentence"] = [
-        write_sentence(explanation, *one) for one in zip(x, figures.get("output", np.zeros(0)), strict=True)
-    ]
+    table["sentence"] = [write_sentence(explanation, *one) for one in zip(x, figures["output"], strict=True)]
     own = explanation.space.frame(x).set_axis(index)
     return pd.concat([table, own.rename(columns={name: f"{name} (column)" for name in table.columns})], axis=1)
 

@@ -506,7 +506,7 @@ class Explanation:
         """Return distinct strategies, each with its share of the posterior and a point that the model confirms.
 
         A strategy is a set of columns with a direction each. A draw changes more columns than it needs to: changes that
-        it can do without were taken back, and a draw stands for the first strategy that has at least half of all moves
+        it can do without were taken back, and a draw stands for the first strategy that has more than half of all moves
         in common with what is left. Strategies and points are found in :meth:`gbce.Explainer.explain` for a table, or
         with ``eta="auto"``; under :meth:`at` and :meth:`given` shares are computed anew and the points stay.
 

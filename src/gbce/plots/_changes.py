@@ -317,7 +317,7 @@ def plot_alternatives(
 
     Examples
     --------
-    >>> import gbce, matplotlib
+    >>> import gbce, matplotlib, pandas as pd
     >>> matplotlib.use("Agg")
     >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
     >>> explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
