@@ -451,5 +451,5 @@ def test_labels_name_what_differs_from_the_default():
 
 def test_a_diverse_set_is_of_draws_that_reach_if_any_does():
     reached = CLOUD[:, 0] > 1.0
-    choice = gbce.DiverseSet(4, mass=0.5).choose(scene_of(CLOUD, loss=np.where(reached, 0.0, 5.0), reached=reached))
+    choice = gbce.DiverseSet(4, mass=0.5).choose(scene_of(CLOUD, loss=np.where(reached, 0.0, 5.0)))
     assert (choice.x[:, 0] > 1.0).all()

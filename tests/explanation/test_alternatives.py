@@ -48,7 +48,9 @@ def question(name):
         return model, x, x[model.predict(x) == 2].iloc[0], gbce.Class(1)
     if name == "network, diabetes":
         x, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-        model = make_pipeline(StandardScaler(), MLPRegressor((8,), random_state=0, max_iter=2_000)).fit(x, y)
+        model = make_pipeline(
+            StandardScaler(), MLPRegressor(hidden_layer_sizes=(8,), random_state=0, max_iter=2_000)
+        ).fit(x, y)
         return model, x, x.iloc[int(np.argmax(model.predict(x)))], gbce.AtMost(150.0)
     x, y = mixed_table()
     coded = make_column_transformer((OneHotEncoder(), ["job", "home"]), remainder=StandardScaler())
@@ -117,7 +119,7 @@ def test_a_reliable_one_works_often_under_fresh_noise(asked):
 
 
 def test_the_same_seed_gives_the_same_and_files_keep_them(asked, tmp_path):
-    _, explainer, row, target, explanation = asked
+    _, explainer, _, target, explanation = asked
     for pool in (True, False):
         again = gbce.load(explanation.save(tmp_path / "one.gbce", pool=pool))
         pd.testing.assert_frame_equal(again.alternatives(5).table, explanation.alternatives(5).table)

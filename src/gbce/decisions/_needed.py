@@ -14,13 +14,13 @@ from gbce.decisions._structure import Reaching
 from gbce.posterior import GibbsPosterior
 from gbce.search import Judged
 from gbce.space import Space
+from gbce.targets import Class
 from gbce.trees import CellTrees, outputs_of, why_unreadable
 
 __all__ = ["Judge", "choose_strategies", "find_moves", "follow_strategies", "undo_unneeded"]
 
 _BECOMES_MISSING = 2  # direction of a value that becomes missing or known: neither up nor down
-# Least margin of an output by leaves, in its units or log-odds: the model adds in another order, and votes may tie.
-_TIE = 1e-9
+_TIE = 1e-9  # log-odds of votes that tie: the model adds them in another order, and the first of tied classes wins
 # Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
 # linear model hardly two draws need exactly the same moves, and three of four in common are one idea.
 _ALIKE = 0.5
@@ -61,18 +61,17 @@ class Judge:
         if good.any():
             found = Reaching(self.posterior.target).judge(self.posterior.evaluate_first(x[good]))
             gap[good], reached[good] = found
-            if self.trees is not None and self._reads_one_output:
+            if self._may_tie:
                 reached[good] &= found.gap < -_TIE
         return Judged(gap, reached)
 
     @property
-    def _reads_one_output(self) -> bool:
-        """Whether a shortfall is a distance from the outputs that the target accepts."""
-        try:
-            self.posterior.target.accepted()
-        except TypeError:
+    def _may_tie(self) -> bool:
+        """Whether votes of trees that tie, up to rounding, are for another class."""
+        target, trees = self.posterior.target, self.trees
+        if trees is None or not isinstance(target, Class) or trees.inside.link != "identity":
             return False
-        return True
+        return list(trees.inside.classes or ()).index(target.label) > 0
 
 
 def _put_leaves(posterior: GibbsPosterior, trees: CellTrees) -> GibbsPosterior:
@@ -109,9 +108,20 @@ def find_moves(space: Space, x: Array, x0: Array) -> Array:
 def undo_unneeded(judge: Judge, x: Array) -> Array:
     """Return points ``(n, d)``, all of which reach the target, without the changes that they do not need.
 
-    Every change is undone by itself first. Those that a point can do without are then undone one after the other, the
-    ones that leave the largest margin first, as long as it still reaches.
+    In each round every change is undone by itself. Those that a point can do without are then undone one after the
+    other, the ones that leave the largest margin first, as long as it still reaches; until none can be undone.
     """
+    x, going = x.copy(), np.arange(len(x))
+    while len(going):
+        fewer = _undo_spared(judge, x[going])
+        undone = find_moves(judge.query.space, fewer, x[going]).any(axis=1)
+        x[going] = fewer
+        going = going[undone]
+    return x
+
+
+def _undo_spared(judge: Judge, x: Array) -> Array:
+    """Return points ``(n, d)`` after one round of undoing changes that they can do without, each by itself."""
     space, x0 = judge.query.space, judge.query.x0
     x, changed = x.copy(), find_moves(space, x, x0) != 0
     point, column = changed.nonzero()
