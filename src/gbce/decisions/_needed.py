@@ -170,7 +170,8 @@ def choose_strategies(needs: Array, weights: Array, most: int) -> list[int]:
     its moves counts twice; of equal ones that with fewer moves.
     """
     alike, size = _find_alike(needs, needs), (needs != 0).sum(axis=1)
-    left, chosen = weights * (size > 0), []
+    left = weights * (size > 0)
+    chosen: list[int] = []
     while len(chosen) < most and left.any():
         covered = np.round(alike.T @ left + left, 12)  # sums of equal weights must tie
         best = int(np.lexsort((size, -covered))[0])

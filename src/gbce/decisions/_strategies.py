@@ -6,7 +6,6 @@ cheap and a reliable point each, which the model confirms. The result is plain d
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -117,7 +116,8 @@ def find_representatives(strategy: Array, holds: Array, cost: Array) -> Array:
     return np.asarray(order[first])
 
 
-class _Labelled(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Labelled:
     """Draws with what they need: positions in the pool, the set each needs, all sets, and reduced points ``(r, d)``."""
 
     index: Array
