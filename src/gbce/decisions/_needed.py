@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gbce.base import Array, Query
-from gbce.budget import Budget, BudgetSpentError
 from gbce.decisions._structure import Reaching
 from gbce.posterior import GibbsPosterior
 from gbce.search import Judged
 from gbce.space import Space
 from gbce.targets import Class
-from gbce.trees import CellTrees, outputs_of, why_unreadable
+from gbce.trees import CellTrees, read_models
 
 __all__ = ["Judge", "choose_strategies", "find_moves", "follow_strategies", "undo_unneeded"]
 
@@ -32,7 +31,7 @@ _ALIKE = 0.5
 class Judge:
     """Judges whether points reach the target by the first model: by its leaves if it is a readable tree ensemble.
 
-    ``posterior`` then has the leaves in place of the model and a budget of its own, as they cost no model rows.
+    ``posterior`` has only this model, and ``trees`` are there if it is read, which costs no model rows.
     """
 
     query: Query
@@ -43,16 +42,8 @@ class Judge:
     def of(cls, query: Query, posterior: GibbsPosterior) -> "Judge":
         """Read the first model if possible."""
         first = replace(posterior, predictors=posterior.predictors[:1])
-        try:
-            trees = first.read_trees()
-        except BudgetSpentError:
-            trees = None
-        if trees is None or why_unreadable(trees, first.predictors[0], first.target):
-            return cls(query, first)
-        low, high = query.space.limits(query.x0)
-        if ((low < trees.low) | (high > trees.high)).any():  # beyond where its cells are known
-            return cls(query, first)
-        return cls(query, _put_leaves(first, trees), trees)
+        read = read_models(first)
+        return cls(query, read, None if read.predictors == first.predictors else first.read_trees())
 
     def __call__(self, x: Array) -> Judged:
         """Return the shortfall of admissible points ``(n, d)`` and whether they reach; an inadmissible one does not."""
@@ -72,17 +63,6 @@ class Judge:
         if trees is None or not isinstance(target, Class) or trees.inside.link != "identity":
             return False
         return list(trees.inside.classes or ()).index(target.label) > 0
-
-
-def _put_leaves(posterior: GibbsPosterior, trees: CellTrees) -> GibbsPosterior:
-    """Return a posterior whose only model is evaluated by its leaves, without counting rows."""
-    first = posterior.predictors[0]
-
-    def ask(x: Array) -> Array:
-        return outputs_of(trees, first, trees.scores(trees.cells(x))).values
-
-    leaves = replace(first, ask=ask, own_ask=None, decide=None, own_decide=None, remake=None)
-    return replace(posterior, predictors=(leaves.with_fresh_meter(),), budget=Budget())
 
 
 # --- needed moves ----------------------------------------------------------------------------------------------------
