@@ -48,9 +48,8 @@ def question(name):
         return model, x, x[model.predict(x) == 2].iloc[0], gbce.Class(1)
     if name == "network, diabetes":
         x, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-        model = make_pipeline(
-            StandardScaler(), MLPRegressor(hidden_layer_sizes=(8,), random_state=0, max_iter=2_000)
-        ).fit(x, y)
+        network = MLPRegressor(hidden_layer_sizes=(8,), random_state=0, early_stopping=True, learning_rate_init=0.02)
+        model = make_pipeline(StandardScaler(), network).fit(x, y)
         return model, x, x.iloc[int(np.argmax(model.predict(x)))], gbce.AtMost(150.0)
     x, y = mixed_table()
     coded = make_column_transformer((OneHotEncoder(), ["job", "home"]), remainder=StandardScaler())
