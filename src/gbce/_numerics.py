@@ -21,6 +21,7 @@ __all__ = [
     "ENOUGH_ESS",
     "HUGE",
     "JUDGING",
+    "LISTING",
     "MATRIX_UP_TO",
     "MAX_PARETO_K",
     "NORMAL_975",
@@ -65,7 +66,7 @@ TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums;
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a larger one
 MATRIX_UP_TO = 128  # dimensions: handling a matrix takes about as long as handling the vectors of forty steps
 # Purposes of random streams; changing one changes the results of every seed.
-SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING = range(6)
+SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING, LISTING = range(7)
 
 _FORK_WORDS = 4  # of 63 bits each to seed a forked generator: as much entropy as numpy uses for a fresh one
 _FEWEST_WEIGHTS = 25  # a fifth of them are five, the fewest to which a Pareto tail is fitted

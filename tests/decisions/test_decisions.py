@@ -447,3 +447,9 @@ def test_labels_name_what_differs_from_the_default():
     assert gbce.MAP(method="knn", k=10).label == "MAP(method=knn, k=10)"
     assert gbce.CVaR(noise=[0.1, 0.2]).label == "CVaR(noise=[0.1, 0.2])"
     assert gbce.DiverseSet(4).label == "DiverseSet(k=4)"
+
+
+def test_a_diverse_set_is_of_draws_that_reach_if_any_does():
+    reached = CLOUD[:, 0] > 1.0
+    choice = gbce.DiverseSet(4, mass=0.5).choose(scene_of(CLOUD, loss=np.where(reached, 0.0, 5.0)))
+    assert (choice.x[:, 0] > 1.0).all()

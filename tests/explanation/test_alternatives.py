@@ -1,212 +1,232 @@
-"""Strategies of posteriors whose modes and masses are known exactly."""
+"""Strategies: confirmed by the model row by row, distinct, worth a change, with shares of the posterior."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
-from scipy.stats import norm
+from lightgbm import LGBMClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gbce
-from gbce.metrics import costs
+from gbce.decisions import find_moves, follow_strategies
+from gbce.decisions._needed import Judge, choose_strategies, undo_unneeded
 from support.laws import within
 
-WIDTH = 0.4  # of each mode, against a prior of width one: then its weights are bounded
 
-
-def mixture_case(d, share, gap=1.0, sampler=None, seed=0):
-    """An explanation whose posterior is ``share * N(+gap) + (1 - share) * N(-gap)`` along the first column."""
-    centres = np.zeros((2, d))
-    centres[:, 0] = gap, -gap
-
-    def lost(x):
-        squares = np.square(x[:, None, :] - centres).sum(axis=2)
-        log_mixture = logsumexp(np.log([share, 1 - share]) - 0.5 * squares / WIDTH**2, axis=1) - d * np.log(WIDTH)
-        return -0.5 * np.square(x).sum(axis=1) - log_mixture
-
-    wish = gbce.Loss(lambda outputs: outputs, threshold=0.0)
-    explainer = gbce.Explainer(
-        lost, np.zeros((3, d)) + np.arange(3)[:, None], space=gbce.Space.real(d), sampler=sampler
+def mixed_table(n=400, seed=0):
+    """A credit table with categories, integers and numbers, and who was good."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "income": rng.gamma(4, 700, n).round(0),
+            "age": rng.integers(20, 70, n),
+            "job": rng.choice(["none", "clerk", "skilled"], n),
+            "home": rng.choice(["rent", "own"], n),
+            "debt": rng.gamma(2, 400, n).round(0),
+            "mass": rng.normal(size=n),
+        }
     )
-    return explainer.explain(np.zeros(d), wish, rules=[], seed=seed)
+    score = (frame["income"] - 2_500) / 700 + 1.5 * (frame["job"] == "skilled") + 0.8 * (frame["home"] == "own")
+    score -= (frame["debt"] - 800) / 500
+    return frame, np.where(score + rng.logistic(size=n) * 0.3 > 0, "good", "bad")
 
 
-@pytest.mark.parametrize("d", [2, 5])
-@pytest.mark.parametrize("sampler", [None, gbce.SMC(1_000, 3_200, n_islands=16, max_looks=0)])
-def test_two_modes_have_the_masses_of_a_known_mixture(d, sampler):
-    explanation = mixture_case(d, 0.7, gap=1.2, sampler=sampler)
-    found = explanation.alternatives()
-    table = found.table
-    assert len(found) == 2
-    errors = within(explanation.draws)
-    assert (np.abs(table["mass"] - [0.7, 0.3]) < errors * table["mass_se"]).all()
-    assert (table["mass_se"] < 0.04).all()
-    assert table["x1"].gt(0).tolist() == [True, False]
-    assert found.other == pytest.approx(0.0, abs=1e-6)
-    assert table["ess"].sum() <= explanation.diagnostics["ess"] * 1.001
+def question(name):
+    """A model, its table, a row and a target."""
+    if name == "forest, breast cancer":
+        x, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        model = RandomForestClassifier(50, random_state=0).fit(x, y)
+        return model, x, x[model.predict(x) == 0].iloc[3], gbce.Class(1)
+    if name == "LightGBM, wine":
+        x, y = load_wine(return_X_y=True, as_frame=True)
+        model = LGBMClassifier(n_estimators=30, verbose=-1, random_state=0, n_jobs=1).fit(x, y)
+        return model, x, x[model.predict(x) == 2].iloc[0], gbce.Class(1)
+    if name == "network, diabetes":
+        x, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+        network = MLPRegressor(hidden_layer_sizes=(8,), random_state=0, early_stopping=True, learning_rate_init=0.02)
+        model = make_pipeline(StandardScaler(), network).fit(x, y)
+        return model, x, x.iloc[int(np.argmax(model.predict(x)))], gbce.AtMost(150.0)
+    x, y = mixed_table()
+    coded = make_column_transformer((OneHotEncoder(), ["job", "home"]), remainder=StandardScaler())
+    model = make_pipeline(coded, LogisticRegression()).fit(x, y)
+    return model, x, x[model.predict(x) == "bad"].iloc[0], gbce.Class("good")
 
 
-@pytest.mark.parametrize("d", [2, 10])
-def test_one_cluster_is_one_strategy(d):
-    w = np.ones(d) / np.sqrt(d)
-    explainer = gbce.Explainer(lambda x: x @ w, np.eye(d), space=gbce.Space.real(d))
-    explanation = explainer.explain(np.zeros(d), gbce.Value(1.5, scale=1, tolerance=0.5), rules=[gbce.MAP()], seed=0)
+NAMES = ("forest, breast cancer", "LightGBM, wine", "network, diabetes", "logistic, mixed")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def asked(request):
+    model, data, row, target = question(request.param)
+    explainer = gbce.Explainer(model, data)
+    return model, explainer, row, target, explainer.explain(row, target, seed=0)
+
+
+def points_of(explanation, table):
+    """The points of a table of strategies in the user's columns."""
+    return table.iloc[:, -len(explanation.space) :].set_axis(list(explanation.space.names), axis=1)
+
+
+def test_every_one_is_reached_by_the_models_own_predict_of_that_row_alone(asked):
+    model, _, _, target, explanation = asked
+    table = explanation.alternatives(5).table
+    assert len(table) >= 3
+    assert table["reached"].all()
+    rows = points_of(explanation, table)
+    for i in range(len(rows)):
+        decided = model.predict(rows.iloc[[i]])[0]
+        assert decided <= target.y if isinstance(target, gbce.AtMost) else decided == target.label
+
+
+def test_they_differ_in_columns_or_direction_and_change_no_column_by_less_than_a_hundredth(asked):
+    explanation = asked[-1]
+    space, x0 = explanation.space, explanation.x0
+    x = space.encode(points_of(explanation, explanation.alternatives(5).table))
+    moves = find_moves(space, x, x0)
+    assert len(np.unique(moves, axis=0)) == len(x)
+    size = space.change(x, x0) / space.scale
+    assert (size[moves != 0] >= 0.01).all()
+
+
+def test_shares_and_the_rest_sum_to_one_and_most_of_what_reaches_is_listed(asked):
+    explanation = asked[-1]
     found = explanation.alternatives(5)
-    assert found.table["mass"].tolist() == pytest.approx([1.0])
-    assert found.other == pytest.approx(0.0, abs=1e-9)
+    table = found.table
+    assert table["mass"].sum() + found.other == pytest.approx(1.0)
+    assert table["mass"].is_monotonic_decreasing
+    assert (table["mass_se"] > 0).all()
+    missed = 1.0 - float(explanation.draws.weights @ explanation.draws.reached[:, 0])
+    assert found.other > missed - 4 * found.other_se  # draws that miss follow no strategy
+    one = explanation.alternatives(1)
+    assert one.table["mass"].iloc[0] == table["mass"].iloc[0]
+    assert one.other == pytest.approx(1.0 - table["mass"].iloc[0])
 
 
-def sparse_case(d=6, change=0.2, seed=0, rules=()):
-    """Three of ``d`` columns matter; one of them is enough."""
-    explainer = gbce.Explainer(
-        lambda x: x[:, 0] + x[:, 1] - x[:, 2],
-        np.random.default_rng(0).normal(size=(200, d)),
-        space=gbce.Space.real(d),
-        prior=gbce.Sparse(change=change),
-        sampler=gbce.Importance(60_000, 2_000),
-    )
-    return explainer.explain(np.zeros(d), gbce.AtLeast(2.0, scale=0.2), rules=list(rules), seed=seed)
+def test_a_reliable_one_works_often_under_fresh_noise(asked):
+    _, explainer, _, _, explanation = asked
+    table = explanation.alternatives(5).table
+    assert table["reliable"].any()
+    held = points_of(explanation, table[table["reliable"]])
+    shares = explainer.assess(explanation, held)["robustness"]
+    errors = explainer.assess(explanation, held)["robustness_se"]
+    assert (shares + 4 * np.maximum(errors, 0.02) >= 0.9).all()
 
 
-def strategy_masses(change):
-    """Exact mass of each set of moves of the three columns, which help or harm; the output is a sum of half normals."""
-    s, loss = np.linspace(-12, 12, 4_801), lambda f: np.square(np.maximum(2.0 - f, 0) / 0.2)
-    step = s[1] - s[0]
-    up = np.where(s > 0, norm.pdf(s), 0.0)  # each useful move, as what it adds to the output
-    down = np.where(s < 0, norm.pdf(s), 0.0)
-    masses = {}
-    for useful in range(4):  # how many of the three move the useful way, and the others either not or the other way
-        for harmful in range(4 - useful):
-            density = np.zeros_like(s)
-            density[len(s) // 2] = 1.0 / step
-            for one in [up] * useful + [down] * harmful:
-                density = np.convolve(density, one, mode="same") * step
-            masses[useful, harmful] = (
-                change ** (useful + harmful) * (1 - change) ** (3 - useful - harmful)
-                * step * float(density @ np.exp(-loss(s)))
-            )  # fmt: skip
-    total = sum(
-        mass * {(0, 0): 1, (1, 0): 3, (0, 1): 3, (2, 0): 3, (0, 2): 3, (1, 1): 6, (3, 0): 1, (0, 3): 1, (2, 1): 3,
-                (1, 2): 3}[key]
-        for key, mass in masses.items()
-    )  # fmt: skip
-    return {key: mass / total for key, mass in masses.items()}
+def test_the_same_seed_gives_the_same_and_files_keep_them(asked, tmp_path):
+    _, explainer, _, target, explanation = asked
+    for pool in (True, False):
+        again = gbce.load(explanation.save(tmp_path / "one.gbce", pool=pool))
+        pd.testing.assert_frame_equal(again.alternatives(5).table, explanation.alternatives(5).table)
+        pd.testing.assert_frame_equal(again.menu().table, explanation.menu().table)
+        assert str(again.menu()) == str(explanation.menu())
+    rows = explainer.space.frame(explanation.row.x)
+    explainer.explain_many(rows, target, seed=0, progress=False, store=tmp_path / "many")
+    twin = gbce.load(next((tmp_path / "many").glob("row-*.gbce")))
+    pd.testing.assert_frame_equal(twin.alternatives(5).table, explanation.alternatives(5).table)
+    pd.testing.assert_frame_equal(twin.menu().table, explanation.menu().table)
 
 
-@pytest.mark.parametrize("d", [3, 12])
-def test_a_sparse_linear_case_lists_the_columns_that_do_it_by_themselves(d):
-    explanation = sparse_case(d)
-    found = explanation.alternatives(7)
-    exact = strategy_masses(0.2)
-    moved = [
-        frozenset(np.flatnonzero(np.abs(x[:3]) > 0)) for x in found.table[list(explanation.space.names)].to_numpy()
-    ]
-    assert {frozenset({0}), frozenset({1}), frozenset({2})} <= set(moved)
-    assert len(moved) == len(set(moved))
-    for line, own in zip(found.table.itertuples(), moved, strict=True):
-        if len(own) == 1:
-            # alone, or with another column that moves the way that does not help
-            useful = exact[1, 0] + 2 * exact[1, 1] + exact[1, 2]
-            assert abs(line.mass - useful) < 4 * line.mass_se
-            assert line.reached
-    assert found.table["mass"].sum() + found.other == pytest.approx(1.0)
-
-
-def test_a_strategy_is_shown_by_the_cheapest_known_point_that_reaches():
-    explanation = sparse_case(4, rules=[gbce.MAP()])
-    known = explanation.draws.known
-    cost = costs(explanation.space, known.x, explanation.x0, "l1")
-    single = explanation.alternatives(7).table
-    for line in single.itertuples():
-        x = np.array([getattr(line, name) for name in explanation.space.names])
-        up = x != 0
-        if up.sum() == 1:
-            same = ((known.x != 0) == up).all(axis=1) & (np.sign(known.x) == np.sign(x)).all(axis=1)
-            assert line.cost <= cost[same & known.reached[:, 0]].min() + 1e-12
-        assert line.output >= 2.0
+# --- shares --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def of_table():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "income": rng.gamma(4, 700, 300),
-            "age": rng.integers(20, 70, 300),
-            "job": rng.choice(["none", "clerk", "skilled"], 300),
-            "mass": rng.normal(size=300),
-        }
-    )
-
-    def score(table):
-        return ((table["income"] - 2_500) / 600 + 2.0 * (table["job"] == "skilled")).to_numpy(dtype=float)
-
-    explainer = gbce.Explainer(score, frame, prior=gbce.Gaussian(), eta=2.0)
-    row = {"income": 1_800.0, "age": 40, "job": "none", "mass": 0.0}
-    return explainer, explainer.explain(row, gbce.AtLeast(1.0, scale=0.5), rules=[gbce.MAP()], seed=0)
+def either():
+    """Two columns, each of which is enough by itself, and one that does not matter."""
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=["a", "b", "c"])
+    explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
+    return explainer, explainer.explain({"a": 0.0, "b": 0.0, "c": 0.0}, gbce.AtLeast(1.0), seed=0)
 
 
-def test_levels_part_strategies_and_columns_that_do_not_matter_do_not(of_table):
-    _, explanation = of_table
-    found = explanation.alternatives(5)
-    table = found.table
-    jobs = explanation.shares("job")["posterior"]
-    assert table["job"].tolist().count("skilled") == 1
-    by_job = table.groupby("job")["mass"].sum()
-    assert by_job["skilled"] == pytest.approx(jobs["skilled"], abs=4 * table["mass_se"].max())
-    assert len(found) == 2
-    assert table["mass (column)"].dtype == float
-    assert table["age"].dtype == explanation.counterfactuals["age"].dtype
+def test_two_equal_ways_have_equal_shares(either):
+    explanation = either[1]
+    table = explanation.alternatives().table.head(2)
+    moved = (table[["a", "b", "c"]] != 0).to_numpy()
+    assert sorted(map(tuple, moved.tolist())) == [(False, True, False), (True, False, False)]
+    half = 0.5 * float(explanation.draws.weights @ explanation.draws.reached[:, 0])
+    assert (np.abs(table["mass"] - half) < within(explanation.draws) * table["mass_se"]).all()
 
 
-def test_they_read_well(of_table):
-    _, explanation = of_table
-    found = explanation.alternatives()
+def test_under_conditions_shares_are_computed_anew_and_points_that_violate_them_go(either):
+    explainer, explanation = either
+    given = explanation.given(keep=["a"])
+    table = given.alternatives().table
+    assert (table["a"] == 0).all()
+    first = explanation.alternatives().table
+    only_b = (first[["a", "b", "c"]] != 0).to_numpy().tolist().index([False, True, False])
+    assert table["mass"].iloc[0] > first["mass"].iloc[only_b]
+    assert table["b"].iloc[0] == first["b"].iloc[only_b]
+    low = explanation.at(explanation.eta / 2)
+    assert low.alternatives().other > explanation.alternatives().other
+    assert set(low.alternatives().sentences) <= set(explanation.alternatives(5).sentences)
+    again = explainer.given(explanation, at_most={"a": 0.5})
+    assert (again.alternatives().table["a"] <= 0.5).all()
+
+
+def test_what_draws_need_reaches_and_nothing_more_can_be_undone():
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=8)
+    data = pd.DataFrame(rng.normal(size=(100, 8)), columns=list("abcdefgh"))
+    explainer = gbce.Explainer(lambda x: x.to_numpy() @ weights, data)
+    explanation = explainer.explain(data.iloc[0] * 0, gbce.AtLeast(2.0), rules=["Nearest"], seed=0)
+    judge = Judge(explanation.query, explainer.own_posterior(explanation, gbce.budget.Budget()))
+    x = explanation.draws.x[explanation.draws.reached[:, 0]][:100]
+    reduced = undo_unneeded(judge, x)
+    assert (reduced @ weights >= 2.0).all()
+    assert ((reduced == x) | (reduced == 0)).all()
+    for j in range(8):
+        fewer = reduced.copy()
+        fewer[:, j] = 0.0
+        assert not (fewer @ weights >= 2.0)[reduced[:, j] != 0].any()
+
+
+def test_sets_of_moves_follow_the_strategy_with_half_of_the_moves_in_common():
+    needs = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, -1, 1], [0, 0, 1, 1], [1, -1, 0, 0]], dtype=np.int8)
+    assert follow_strategies(needs, needs[[0, 2]]).tolist() == [0, 0, 1, -1, -1]
+    assert choose_strategies(needs, np.array([0.3, 0.3, 0.2, 0.1, 0.1]), 2) == [0, 2]
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def test_they_read_well(either):
+    found = either[1].alternatives()
     lines = str(found).splitlines()
     assert lines[0].startswith("1. ")
-    assert "income from 1,800" in lines[0] + lines[1]
-    assert "change job from 'none' to 'skilled'" in str(found)
-    assert lines[-1].startswith("other: 0%")
+    assert "from 0 to" in lines[0]
+    assert lines[-1].startswith("other: ")
     assert list(found) == found.sentences == found.table["sentence"].tolist()
-    html = found._repr_html_()
-    assert "<table" in html
-    assert "change job" in html
+    assert "<table" in found._repr_html_()
 
 
-def test_what_is_beyond_k_is_other():
-    explanation = sparse_case(4)
-    every, one = explanation.alternatives(9), explanation.alternatives(1)
-    assert len(one) == 1
-    assert one.table["mass"].iloc[0] == every.table["mass"].iloc[0]
-    assert one.other == pytest.approx(1.0 - one.table["mass"].iloc[0])
-    assert one.other_se == pytest.approx(one.table["mass_se"].iloc[0])
-    assert (every.table["mass"] >= 0.05).all()
+def test_where_none_were_looked_for_a_sentence_says_so():
+    data = np.random.default_rng(0).normal(size=(60, 2))
+    explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
+    for found in (explanation.alternatives(), explanation.menu()):
+        assert len(found) == 0
+        assert "were not looked for" in str(found)
+    reached = explainer.explain([2.0, 2.0], gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
+    assert "nothing to change" in str(reached.alternatives())
 
 
-def test_a_strategy_that_never_reaches_comes_last_and_says_so():
-    def model(x):
-        return np.where(x[:, 0] > 0, np.minimum(x[:, 0], 1.2), 0.4 * np.minimum(-x[:, 0], 1.2))
-
-    explainer = gbce.Explainer(model, np.random.default_rng(0).normal(size=(50, 1)), space=gbce.Space.real(1), eta=40.0)
-    explanation = explainer.explain([-0.1], gbce.AtLeast(1.0, scale=3.0), rules=[], seed=0)
-    table = explanation.alternatives().table
-    assert table["reached"].tolist() == [True, False]
-    assert "predicts 0.48 (wanted: at least 1)" in table["sentence"].iloc[1]
-    assert table["success"].iloc[1] < 1e-3 < 0.5 < table["success"].iloc[0]
-
-
-def test_the_same_question_has_the_same_answer_and_files_keep_it(of_table, tmp_path):
-    explainer, explanation = of_table
-    again = gbce.load(explanation.save(tmp_path / "one.gbce"))
-    pd.testing.assert_frame_equal(again.alternatives().table, explanation.alternatives().table)
-    given = explanation.given(keep=["job"])
-    assert set(given.alternatives().table["job"]) == {"none"}
-    assert len(explainer.given(explanation, exactly={"job": "skilled"}).alternatives()) == 1
+def test_a_budget_that_is_too_small_has_none_and_is_kept(either):
+    explainer = either[0]
+    explanation = explainer.explain({"a": 0.0, "b": 0.0, "c": 0.0}, gbce.AtLeast(1.0), seed=0, max_model_rows=3_000)
+    assert explanation.n_model_rows <= 3_000 + 50
+    assert isinstance(str(explanation.menu()), str)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "three", True])
-def test_k_is_a_number_of_strategies(of_table, k):
+def test_k_is_a_number_of_strategies(either, k):
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
-        of_table[1].alternatives(k)
+        either[1].alternatives(k)
+    with pytest.raises(ValueError, match="max_columns must be an integer of at least 1"):
+        either[1].menu(k)
 
 
 def test_draws_that_are_too_few_are_refused():

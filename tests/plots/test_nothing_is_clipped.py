@@ -10,7 +10,8 @@ NAMES = [name for name, thing in vars(Plots).items() if callable(thing) and not 
 REFUSED = {
     ("single", "posterior"): "needs two features",
     ("loaded", "path"): "needs every evaluated point",
-    ("loaded", "alternatives"): "needs every evaluated point",
+    **{("unreached", name): "None of .* reaches the target" for name in ("alternatives", "menu")},
+    **{("hostile", name): "nothing to change" for name in ("alternatives", "menu")},
     **{(kind, "shares"): "no column has levels" for kind in ("wide", "single", "unreached", "hostile")},
 }
 # no different from those of the other kinds

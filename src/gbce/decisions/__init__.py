@@ -18,8 +18,10 @@ from gbce.decisions._chance import ChanceConstrained
 from gbce.decisions._cvar import CVaR, paper_rules
 from gbce.decisions._mode import MAP, sparsity_path
 from gbce.decisions._nearest import Nearest, nearest_points
+from gbce.decisions._needed import find_moves, follow_strategies
 from gbce.decisions._point_estimates import DirectOpt, DiverseSet, GeometricMedian, Mean, Medoid, RandomDraw
 from gbce.decisions._reliable import FEWEST_TO_CONFIRM, Reliable, confirms, refit_shares, split_refits
+from gbce.decisions._strategies import Strategies, find_strategies
 from gbce.draws import Scene
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Reliable",
     "Rule",
     "Scene",
+    "Strategies",
     "answers_among",
     "apply_known_rules",
     "apply_rule",
@@ -48,6 +51,9 @@ __all__ = [
     "confirms",
     "evaluate_choices",
     "evaluate_points",
+    "find_moves",
+    "find_strategies",
+    "follow_strategies",
     "nearest_points",
     "paper_rules",
     "refit_shares",

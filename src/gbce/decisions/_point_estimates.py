@@ -127,17 +127,18 @@ def _choose_nearest_row(scene: Scene, u: Centre) -> Choice:
 
 @dataclass(frozen=True)
 class DiverseSet(Rule):
-    """``k`` representatives of the region of highest density that holds ``mass`` of the posterior.
+    """``k`` representatives of the region of highest density that holds ``mass`` of the draws that reach the target.
 
-    The region is a level set of the known density. The first representative is the region's medoid; each further one
-    is the draw that most reduces the expected distance of a draw to its nearest representative.
+    If no draw reaches it, all draws count. The region is a level set of the known density. The first representative is
+    the region's medoid; each further one is the draw that most reduces the expected distance of a draw to its nearest
+    representative.
 
     Parameters
     ----------
     k : int
         Number of representatives; fewer if the region has fewer distinct draws.
     mass : float
-        Posterior probability of the region.
+        Probability of the region, given that the target is reached.
 
     Examples
     --------
@@ -157,6 +158,9 @@ class DiverseSet(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose representatives, the most central first."""
         where, weight = scene.draws.distinct
+        reached = scene.draws.pool.reached[where, 0]
+        if reached.any():
+            where, weight = where[reached], weight[reached] / weight[reached].sum()
         objective = scene.objective(scene.draws.pool.take(where))
         inside = objective <= weighted_quantile(objective, weight, self.mass)
         where, weight, objective = where[inside], weight[inside], objective[inside]

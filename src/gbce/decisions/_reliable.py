@@ -24,7 +24,16 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
 from gbce.space import Space
 
-__all__ = ["FEWEST_TO_CONFIRM", "Reliable", "confirms", "refit_shares", "split_refits"]
+__all__ = [
+    "FEWEST_TO_CONFIRM",
+    "Reliable",
+    "confirms",
+    "extend_changes",
+    "extend_each_change",
+    "refit_shares",
+    "round_away",
+    "split_refits",
+]
 
 # Measured on rows of the breast cancer and diabetes tables, with 0.9 required: of 36 points confirmed by 6 refits, 3
 # were accepted by less than 0.88 of 50 unseen refits; of 94 points confirmed by 10 or 12 refits, none.
@@ -280,7 +289,7 @@ class Reliable(Rule):
     def _find_most_reliable(self, scene: Scene, noisy: UnderNoise, nearest: Choice) -> Choice:
         """Return the point of highest success rate at up to twice the cost of the nearest, or the nearest itself."""
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
-        pushed = _round_away(scene.space, scene.x0, _extend_each_change(scene, nearest.x))
+        pushed = round_away(scene.space, scene.x0, extend_each_change(scene, nearest.x))
         x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
         x = self._thin(x[self._cost(scene, x) <= _AT_MOST * self._cost(scene, nearest.x[:1])], most)
         promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
@@ -335,7 +344,7 @@ class Reliable(Rule):
             Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm),
             candidates,
             lambda x: self._cost(noisy.scene, x),
-            tidy=lambda x: _round_away(space, x0, x),
+            tidy=lambda x: round_away(space, x0, x),
             holds_elsewhere=holds_elsewhere,
             tried=search.tried,
         )
@@ -388,7 +397,7 @@ class Reliable(Rule):
             moves,
             judge,
             trials[:0],
-            trials=_extend_changes(space, x0, trials),
+            trials=extend_changes(space, x0, trials),
             power=2 if self.distance == "l2" else 1,
             affords=few.affords,
             max_rows=_REFIT_ROWS,
@@ -400,15 +409,15 @@ class Reliable(Rule):
         space, x0 = scene.space, scene.x0
         known = scene.draws.known
         found = np.vstack([nearest, *(choice.x for _, choice in scene.earlier)])
-        made = [nearest, _round_away(space, x0, np.vstack([found, _extend_changes(space, x0, nearest)]))]
+        made = [nearest, round_away(space, x0, np.vstack([found, extend_changes(space, x0, nearest)]))]
         x = self._sort(scene, np.vstack(made))[:most]
-        evaluated = self._sort(scene, _round_away(space, x0, known.x[known.reached[:, 0]]))
+        evaluated = self._sort(scene, round_away(space, x0, known.x[known.reached[:, 0]]))
         return self._sort(scene, np.vstack([x, self._thin(evaluated, most - len(x))]))
 
     def _list_further(self, scene: Scene, near: Array, most: int) -> Iterator[Array]:
         """Yield further candidates ``(k, d)`` for when none near the row holds."""
-        for points in (_extend_each_change(scene, near), _list_reaching_rows(scene)):
-            yield self._thin(self._sort(scene, _round_away(scene.space, scene.x0, points)), most)
+        for points in (extend_each_change(scene, near), _list_reaching_rows(scene)):
+            yield self._thin(self._sort(scene, round_away(scene.space, scene.x0, points)), most)
 
     @staticmethod
     def _thin(x: Array, most: int) -> Array:
@@ -435,7 +444,7 @@ class Reliable(Rule):
         return good
 
 
-def _extend_changes(space: Space, x0: Array, x: Array) -> Array:
+def extend_changes(space: Space, x0: Array, x: Array) -> Array:
     """Return points with the changes of points ``(k, d)`` multiplied by each factor of ``_FURTHER``."""
     with np.errstate(invalid="ignore"):
         further = (x0 + _FURTHER[:, None, None] * (x - x0)).reshape(-1, len(x0))
@@ -443,7 +452,7 @@ def _extend_changes(space: Space, x0: Array, x: Array) -> Array:
     return space.project(np.where(space.unordered | np.isnan(further), source, further), x0)
 
 
-def _extend_each_change(scene: Scene, x: Array) -> Array:
+def extend_each_change(scene: Scene, x: Array) -> Array:
     """Return points ``(m, d)`` with one change, or all, of points ``(k, d)`` extended by fixed steps.
 
     Scaling cannot lengthen a change that is already at its bound, so each change is also extended by itself.
@@ -478,7 +487,7 @@ def _take_first(choice: Choice, note: str) -> Choice:
     return Choice(choice.x[:1], known, note)
 
 
-def _round_away(space: Space, x0: Array, x: Array) -> Array:
+def round_away(space: Space, x0: Array, x: Array) -> Array:
     """Round changed real numbers of points ``(n, d)`` to few digits, away from the row."""
     real = np.array([feature.kind == "real" for feature in space.features]) & ~space.is_computed
     step = 10.0 ** np.floor(np.log10(space.scale / _READABLE))

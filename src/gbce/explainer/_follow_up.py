@@ -112,6 +112,9 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
         status_note=sentence,
         notes=tuple(filter(None, notes)),
         answer=None if found.answer is None else answer_given(found.answer, query, draws, conditions),
+        strategies=None
+        if found.strategies is None
+        else found.strategies.keep_points(meets(conditions, found, found.strategies.x)),
     )
 
 

@@ -17,7 +17,7 @@ from gbce._numerics import SAMPLING, stream
 from gbce._validation import is_count
 from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget
-from gbce.decisions import MAP, ChanceConstrained, CVaR, Nearest, require_rules
+from gbce.decisions import MAP, ChanceConstrained, CVaR, Nearest, Strategies, find_strategies, require_rules
 from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
@@ -40,7 +40,7 @@ from gbce.explainer._notes import (
     seek_reach,
 )
 from gbce.explainer._records import describe_settings
-from gbce.explanation import Explanation, Status, exclude_row, require_explanation
+from gbce.explanation import AnswerKind, Explanation, Status, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
@@ -72,8 +72,8 @@ class Session:
     """The settings of an explainer, and its models and data with everything that was learned of them.
 
     ``sums_if_few``: whether the sampler is the default, which the cells of tree ensembles replace. ``eta_assumed``:
-    whether eta was left out. ``model_error`` is measured once for all sessions on the same models. ``recorded``: the
-    settings to record if they are not those of this session.
+    whether eta was left out. ``on_table``: whether columns have a meaning each. ``model_error`` is measured once for
+    all sessions on the same models. ``recorded``: the settings to record if they are not those of this session.
     """
 
     space: Space
@@ -86,6 +86,7 @@ class Session:
     mixture: Mixture
     eta_rule: EtaRule | None
     eta_assumed: bool
+    on_table: bool
     models: Sequence[Any]
     predictors: tuple[Predictor, ...]
     readers: tuple[CellReader, ...]
@@ -217,8 +218,10 @@ class Session:
         policy = self.policy if decides else None
         chosen, known = decide(query, searched, posterior, again, policy, self.neighbours)
         decided = add_answer(query, posterior, again, known, chosen)
+        strategies = self._find_strategies(query, posterior, known, decided, proof)
         draws = flag_missed_mass(query, posterior, known, sampled.cover, decided.decisions, decided.apart)
-        return self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
+        found = self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
+        return replace(found, strategies=strategies)
 
     def posterior_at(
         self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
@@ -288,6 +291,17 @@ class Session:
             return draws
         posterior.budget.begin("searching")
         return seek_reach(query, posterior, draws, self.data)
+
+    def _find_strategies(
+        self, query: Query, posterior: GibbsPosterior, draws: Draws, decided: Decided, proof: Proof | None
+    ) -> Strategies | None:
+        """Find alternatives on a table, or where eta meets a goal; None elsewhere, or if the target is out of reach."""
+        if proof is not None or not (self.on_table or self.eta_rule is not None):
+            return None
+        posterior.budget.begin("listing alternatives")
+        answer = decided.answer
+        safe = answer.decision if answer is not None and answer.kind == AnswerKind.RELIABLE else None
+        return find_strategies(query, draws, posterior, decided.decisions, self.policy, safe)
 
     def _report(
         self,
@@ -401,7 +415,8 @@ def open_session(
     encoded = space.encode(data, what="data")
     assumed = assume_prior(space, data) if prior is None else AssumedPrior(prior)
     # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
-    chosen = has_meaning(space, data) and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
+    on_table = has_meaning(space, data)
+    chosen = on_table and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
     learned = _learn_prior(assumed.prior, space, encoded)
     number, rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
     weights = model.weights if isinstance(model, ModelPosterior) and weights is None else weights
@@ -419,6 +434,7 @@ def open_session(
         mixture=mixture,
         eta_rule=rule,
         eta_assumed=eta is None and chosen,
+        on_table=on_table,
         models=models,
         readers=tuple(CellReader(one, space, encoded) for one in models),
         predictors=_make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models]),

@@ -5,6 +5,7 @@ from gbce.explanation._alternatives import Alternatives
 from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
+from gbce.explanation._menu import Menu
 from gbce.explanation._tables import choice_table, point_table
 from gbce.explanation._words import SafeBox, Status, changed_columns, format_value, number_text
 
@@ -16,6 +17,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Mean",
+    "Menu",
     "SafeBox",
     "Share",
     "Status",

@@ -12,12 +12,21 @@ import pandas as pd
 from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import printable
 from gbce.base import Array, Query, Rule, Target
-from gbce.decisions import Decision, answers_among, apply_known_rules, apply_rule, require_rule, stack_points
+from gbce.decisions import (
+    Decision,
+    Strategies,
+    answers_among,
+    apply_known_rules,
+    apply_rule,
+    require_rule,
+    stack_points,
+)
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
 from gbce.explanation._alternatives import Alternatives, alternatives
 from gbce.explanation._answer import Answer
 from gbce.explanation._given import Event, condition
+from gbce.explanation._menu import Menu, make_menu
 from gbce.explanation._tables import (
     changes,
     choice_table,
@@ -88,6 +97,9 @@ class Explanation:
     proof : Proof, optional
         Proof that the target cannot be reached within the bounds, if there is one; ``status`` is then
         ``"not attained"``. Without a proof that status only reports a search.
+    strategies : Strategies, optional
+        What draws need, and points that make these changes, for :meth:`alternatives` and :meth:`menu`; ``None`` if
+        they were not looked for.
 
     Examples
     --------
@@ -112,6 +124,7 @@ class Explanation:
     calibration: Calibration | None = None
     answer: Answer | None = None
     proof: Proof | None = None
+    strategies: Strategies | None = None
 
     # --- the query ------------------------------------------------------------------------------------------
 
@@ -440,7 +453,13 @@ class Explanation:
             )
         kept = (self.status_note,) if self.status != Status.ATTAINABLE else ()
         return replace(
-            self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
+            self,
+            query=query,
+            draws=draws,
+            decisions=tuple(decisions),
+            notes=(*kept, note),
+            calibration=calibration,
+            strategies=None if self.strategies is None else self.strategies.reweigh(self.draws, draws),
         )
 
     def given(
@@ -499,39 +518,73 @@ class Explanation:
         return condition(self, Event(keep, at_least, at_most, between, exactly, effort))
 
     def alternatives(self, k: int = 3) -> Alternatives:
-        """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.
+        """Return distinct strategies, each with its share of the posterior and a point that the model confirms.
 
-        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in the
-        changed columns and the direction of change; numbers that always move are separated where their density has a
-        valley. No model is called: each strategy is represented by its cheapest known point that reaches the target.
+        A strategy is a set of columns with a direction each. A draw changes more columns than it needs to: changes that
+        it can do without were taken back, and a draw stands for the first strategy that has more than half of all moves
+        in common with what is left. Strategies and points are found in :meth:`gbce.Explainer.explain` for a table, or
+        with ``eta="auto"``; under :meth:`at` and :meth:`given` shares are computed anew and the points stay.
 
         Parameters
         ----------
         k : int
-            Largest number of strategies; the posterior may have fewer. A strategy is listed if it has a probability of
-            at least 0.05 and 20 effective draws; the probability of all others is ``other``.
+            Largest number of strategies; up to five are known. The share of everything else is ``other``.
 
         Returns
         -------
         Alternatives
-            Its ``table`` has one line per strategy; printed, it is a list of sentences.
+            Its ``table`` has one line per strategy; printed, it is a list of sentences. Every point reaches the target
+            by the model's own ``predict`` of that row, and changes no column by less than a hundredth of its unit. It
+            is the cheapest found that is reliable as :class:`gbce.Reliable` judges, else the cheapest. An empty list
+            says why.
 
         Raises
         ------
         ValueError
-            If there are fewer than 100 effective draws.
+            If there are fewer than 100 effective draws, or no posterior.
 
         Examples
         --------
         >>> import gbce
-        >>> data = np.random.default_rng(0).normal(size=(200, 2))
-        >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
-        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
+        >>> explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
+        >>> explanation = explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1), rules=["Nearest"], seed=1)
         >>> found = explanation.alternatives()
-        >>> len(found), found.table["mass"].round(1).tolist()
-        (2, [0.5, 0.5])
+        >>> len(found), found.table["reached"].tolist(), bool(found.other < 0.2)
+        (2, [True, True], True)
         """
         return alternatives(self, k)
+
+    def menu(self, max_columns: int = 3) -> Menu:
+        """Return the sets of few columns by which the target can be reached: "which two things would do?".
+
+        Each set that reaches has its cheapest point and its cheapest reliable one, both confirmed by the model's own
+        ``predict``, and the share of the posterior that needs just these columns. All is found in
+        :meth:`gbce.Explainer.explain` for a table, or with ``eta="auto"``; nothing is evaluated here. Of the columns
+        that draws need most often, sets of one (the first eight columns), two (five) and three (four) are tried, unless
+        fewer of them do already, besides sets that draws or rules show; ``tried`` counts them. For tree ensembles and
+        linear models, sets are told apart that provably cannot reach the target.
+
+        Parameters
+        ----------
+        max_columns : int
+            Largest number of columns. Of sets of more than three only strategies are known.
+
+        Returns
+        -------
+        Menu
+            Its ``table`` has one line per set; printed, it is a list of sentences. An empty menu says why.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
+        >>> explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
+        >>> explanation = explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1), rules=["Nearest"], seed=1)
+        >>> sorted(explanation.menu(1).table["columns"])
+        [('a',), ('b',)]
+        """
+        return make_menu(self, max_columns)
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):

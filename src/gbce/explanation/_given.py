@@ -10,7 +10,7 @@ import pandas as pd
 from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import show
 from gbce.base import Array, Query
-from gbce.decisions import Decision, apply_known_rules
+from gbce.decisions import Decision, Strategies, apply_known_rules
 from gbce.draws import Draws, Points
 from gbce.explanation._answer import Answer, cheapest_known
 from gbce.explanation._words import Status, join_words
@@ -112,7 +112,17 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         notes=tuple(filter(None, notes)),
         calibration=None,  # eta was found for the posterior as a whole
         answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, conditions),
+        strategies=_restrict_strategies(explanation, conditions, inside, draws),
     )
+
+
+def _restrict_strategies(
+    explanation: "Explanation", conditions: Sequence[Condition], inside: Array, draws: Draws
+) -> Strategies | None:
+    """Return the strategies with shares of the new draws, and those of their points that meet the conditions."""
+    known = explanation.strategies
+    known = None if known is None else known.reweigh(explanation.draws, draws, inside)
+    return None if known is None else known.keep_points(meets(conditions, explanation, known.x))
 
 
 def _add_effort(draws: Draws, before: Query, effort: Effort) -> Draws:

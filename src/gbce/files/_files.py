@@ -12,6 +12,7 @@ import numpy as np
 
 from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
+from gbce.decisions import Strategies
 from gbce.draws import Draws, ExactFigures, Points, PoolRecord
 from gbce.eta import Calibration
 from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
@@ -40,10 +41,14 @@ _NEEDED = (
 _ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof", "doubt"), ("reliability", "survival")
 _EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
 _EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
+_STRATEGY_ARRAYS = (
+    "index", "weights", "which", "needs", "x", "outputs", "reliability", "holds", "strategy", "missed",
+)  # fmt: skip
 _POSSIBLE = (
     "draws.groups",
     *(f"seen.{name}" for name in _POINT_ARRAYS),
     *(f"exact.{name}" for name in _EXACT_ARRAYS),
+    *(f"strategies.{name}" for name in _STRATEGY_ARRAYS),
 )
 # left out with the pool, of which only a record of figures is kept
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
@@ -158,7 +163,10 @@ def _without_pool(explanation: Explanation) -> Explanation:
     """Return an explanation with its draws alone and a record of figures of the pool."""
     names = tuple(explanation.space.names[j] for j in explanation.free)
     given = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
-    return replace(explanation, draws=drop_pool(explanation.draws, *given, names))
+    draws, strategies = drop_pool(explanation.draws, *given, names), explanation.strategies
+    if strategies is not None:  # without the pool their shares stay as they are
+        strategies = replace(strategies, index=strategies.index[:0])
+    return replace(explanation, draws=draws, strategies=strategies)
 
 
 def _list_arrays(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -181,6 +189,8 @@ def _collect_arrays(explanation: Explanation) -> dict[str, Array]:
         arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
     if draws.exact is not None:
         arrays |= {f"exact.{name}": getattr(draws.exact, name) for name in _EXACT_ARRAYS}
+    if explanation.strategies is not None:
+        arrays |= {f"strategies.{name}": getattr(explanation.strategies, name) for name in _STRATEGY_ARRAYS}
     decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
@@ -233,7 +243,21 @@ def _write_manifest(explanation: Explanation) -> dict[str, Any]:
         "n_model_rows": explanation.n_model_rows,
         "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
         "proof": None if explanation.proof is None else asdict(explanation.proof),
+        "strategies": _write_strategies(explanation.strategies),
     }
+
+
+def _write_strategies(strategies: Strategies | None) -> dict[str, Any] | None:
+    """Return strategies without their arrays."""
+    return None if strategies is None else {"proofs": strategies.proofs, "copies": strategies.copies}
+
+
+def _read_strategies(written: dict[str, Any] | None, arrays: dict[str, Array]) -> Strategies | None:
+    """Return strategies; None where a file has none, as those of earlier versions."""
+    if written is None:
+        return None
+    held: dict[str, Any] = {name: arrays[f"strategies.{name}"] for name in _STRATEGY_ARRAYS}
+    return Strategies(proofs=tuple(map(str, written["proofs"])), copies=written["copies"], **held)
 
 
 def _write_record(record: PoolRecord | None) -> dict[str, Any] | None:
@@ -394,6 +418,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
         proof=None if manifest["proof"] is None else Proof(**manifest["proof"]),
+        strategies=_read_strategies(manifest.get("strategies"), arrays),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from gbce._validation import is_count, is_number
 from gbce.base import Array
+from gbce.decisions import Strategies
 from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
 from gbce.space import Space
@@ -41,6 +42,8 @@ def require_sound(explanation: Explanation) -> None:
         _require_decision(decision, explanation.space, k)
     if explanation.answer is not None:
         _require_answer(explanation.answer, explanation.space, k)
+    if explanation.strategies is not None:
+        _require_strategies(explanation.strategies, explanation.space, len(draws.pool))
     _require_array("mixture.weights", explanation.mixture.weights, (k,), "f", _sums_to_one)
     explanation.space.frame(explanation.row.x)  # raises unless levels and dtypes make a table
 
@@ -114,6 +117,23 @@ def _require_draws(draws: Draws, d: int) -> None:
         or min(draws.rungs) < 0
     ):
         raise ValueError("the flags or the evidence of the draws are impossible")
+
+
+def _require_strategies(found: Strategies, space: Space, n: int) -> None:
+    d, m, u, p, t = len(space), len(found.weights), len(found.needs), len(found.x), len(found.missed)
+    kept = (len(found.index),) if len(found.index) == 0 else (m,)
+    _require_array("strategies.index", found.index, kept, "iu", _are_positions_in(n))
+    _require_array("strategies.weights", found.weights, (m,), "f", _sums_to_one)
+    _require_array("strategies.which", found.which, (m,), "i", lambda which: (which >= -1) & (which < u))
+    _require_array("strategies.needs", found.needs, (u, d), "i", lambda needs: np.abs(needs) <= 2)
+    _require_array("strategies.x", found.x, (p, d), "f", _are_values_of(space))
+    _require_array("strategies.outputs", found.outputs, (p,), "f", _is_not_nan)
+    _require_array("strategies.reliability", found.reliability, (p,), "f", lambda share: (share >= 0) & (share <= 1))
+    _require_array("strategies.holds", found.holds, (p,), "b", _accept_all)
+    _require_array("strategies.strategy", found.strategy, (p,), "i", lambda strategy: strategy >= -1)
+    _require_array("strategies.missed", found.missed, (t, d), "b", _accept_all)
+    if len(found.proofs) != t or not is_count(found.copies):
+        raise ValueError("the strategies have another number of proofs than sets, or no copies")
 
 
 def _require_record(record: PoolRecord, space: Space, n: int) -> None:

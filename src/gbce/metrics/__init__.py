@@ -33,7 +33,6 @@ from gbce.metrics._distributional import (
     tail,
 )
 from gbce.metrics._exact_noise import Bounded, ExactNoise, sum_under_noise
-from gbce.metrics._modes import Modes, find_modes
 from gbce.metrics._pointwise import (
     POINT_FIGURES,
     Evaluation,
@@ -73,7 +72,6 @@ __all__ = [
     "Figure",
     "FigureName",
     "Judgement",
-    "Modes",
     "Neighbours",
     "Noise",
     "NoiseDistribution",
@@ -88,7 +86,6 @@ __all__ = [
     "evaluate_figures",
     "evaluate_under_noise",
     "figures",
-    "find_modes",
     "frontier_table",
     "importance",
     "most_moved",

@@ -303,18 +303,21 @@ def _list_frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, An
 
 
 def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
-    """Return distinct strategies whose own point reaches the target, or the reason for their absence."""
+    """Return distinct strategies, each with a point that reaches the target, or the reason for their absence."""
     why = _find_obstacle(explanation)
     if why:
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
+    if found.note:
+        return {"listed": [], "other": None, "why": printable(found.note)}
     reach = float(explanation.distribution["success_probability"])
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
     at = known.add_table(rows)
     listed = [
         {
-            "share": line["mass"] * line["success"] / reach,
+            "share": min(line["mass"] / reach, 1.0),
+            "reliability": line["reliability"],
             "reached": bool(line["reached"]),
             "output": line["output"],
             "cost": line["cost"],
@@ -322,7 +325,6 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
             "point": at[i],
         }
         for i, (_, line) in enumerate(found.table.iterrows())
-        if line["reached"]
     ]
     return {"listed": listed, "other": max(1.0 - sum(one["share"] for one in listed), 0.0), "why": ""}
 
@@ -332,8 +334,6 @@ def _find_obstacle(explanation: Explanation) -> str:
     draws = explanation.draws
     if not draws.info.draws_posterior:
         return "the posterior was not drawn"
-    if draws.record is not None:
-        return "the points were not kept"
     if draws.ess < ENOUGH_ESS:
         return "there are too few effective draws"
     few = explanation.distribution["success_probability"] * draws.ess < ENOUGH_ESS

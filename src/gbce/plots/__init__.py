@@ -2,6 +2,7 @@
 
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
+from gbce.plots._menu import plot_menu
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
 from gbce.plots._table import Plots, TablePlots, plot_table_changes, plot_table_costs
@@ -17,6 +18,7 @@ __all__ = [
     "plot_disagreement",
     "plot_frontier",
     "plot_importance",
+    "plot_menu",
     "plot_pairs",
     "plot_path",
     "plot_posterior",

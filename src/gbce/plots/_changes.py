@@ -317,11 +317,11 @@ def plot_alternatives(
 
     Examples
     --------
-    >>> import gbce, matplotlib
+    >>> import gbce, matplotlib, pandas as pd
     >>> matplotlib.use("Agg")
-    >>> data = np.random.default_rng(0).normal(size=(200, 2))
-    >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
-    >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+    >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
+    >>> explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
+    >>> explanation = explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1), rules=["Nearest"], seed=1)
     >>> len(explanation.plot.alternatives())
     2
     """
@@ -330,10 +330,7 @@ def plot_alternatives(
     found = explanation.alternatives(k)
     space, x0 = explanation.space, explanation.x0
     if len(found) == 0:
-        raise ValueError(
-            "no strategy has a mass of at least 0.05 and 20 effective draws: there is nothing to compare; try "
-            "explanation.plot.changes()"
-        )
+        raise ValueError(f"there is nothing to compare. {found.note}")
     own_columns = space.frame(x0[None, :]).columns
     points = space.encode(found.table.iloc[:, -len(own_columns) :].set_axis(own_columns, axis=1))
     columns = sorted({int(j) for x in points for j in changed_columns(space, x0, x)})

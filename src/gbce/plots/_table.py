@@ -13,6 +13,7 @@ from gbce.batch import ExplanationTable, find_costs, group_costs
 from gbce.explanation import Explanation, Status, number_text
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
+from gbce.plots._menu import plot_menu
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._style import DRAWS, EDGE, MISSED, finish_axes, new_axes, pale, put_legend_outside, short_text
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
@@ -333,6 +334,10 @@ class Plots:
     ) -> "Axes | np.ndarray[Any, Any]":
         """Distinct strategies, one panel each, see :func:`gbce.plots.plot_alternatives`."""
         return plot_alternatives(self.explanation, k, ax=ax, **options)
+
+    def menu(self, max_columns: int = 3, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """Cost of reaching the target by few columns, see :func:`gbce.plots.plot_menu`."""
+        return plot_menu(self.explanation, max_columns, ax=ax, **options)
 
     def pairs(
         self, features: Sequence[str] | None = None, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any

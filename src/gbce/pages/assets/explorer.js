@@ -531,7 +531,8 @@ function waysSection() {
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.share)} of the draws that reach the target`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `Cost ${shortNumber(one.cost)} units.`),
+    make("p", { class: "soft small" }, `Works ${percentText(one.reliability)} of the time if values turn out slightly different. `
+      + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
   const box = make("div", { id: "bookmarks", "aria-live": "polite" });

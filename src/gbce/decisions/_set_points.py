@@ -1,0 +1,181 @@
+"""Find cheap points, and cheap reliable points, that make given moves: a set of columns with a direction each.
+
+Points of all sets are shrunk in lockstep by bisection of their changes. From the cheapest one of a set, changes are
+extended until a point keeps reaching the target under execution noise, as :class:`gbce.Reliable` judges it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gbce._numerics import LISTING, stream
+from gbce.base import Array, Query
+from gbce.budget import BudgetSpentError
+from gbce.decisions._needed import Judge, find_moves
+from gbce.decisions._reliable import Reliable, extend_changes, extend_each_change, round_away
+from gbce.decisions._risk import UnderNoise, thin_out
+from gbce.decisions._screening import Promise, PromiseSearch
+from gbce.draws import Draws, Scene
+from gbce.metrics import costs, signed_changes
+from gbce.posterior import GibbsPosterior, run_together
+from gbce.space import Space
+
+__all__ = ["PointFinder"]
+
+_LEAST_CHANGE = 0.01  # of a column's unit: nobody makes, or can measure, a smaller change; a convention
+# All of these were chosen by hand; they trade model rows and time for cheaper points.
+_DOUBLED = 3  # columns whose change is doubled, one at a time, so that others can shrink instead
+_HALVINGS = 6  # of each change: it is known to 2% of itself
+_SCREENED, _CONFIRMING = 16, 64  # copies under noise: to screen a point, and to confirm it
+_SCREENED_BY_LEAVES, _CONFIRMING_BY_LEAVES = 32, 192  # the same where they cost time only
+_EXTENDED, _STARTED = 14, 4  # points of a set that may be reliable: extensions of the cheapest, and its starts
+_BETWEEN = np.array([0.35, 0.6, 0.85])  # of the way from the cheapest point to a reliable one, tried once
+_SHARE = 0.7  # of the budget that is left; the rest is to confirm and assess points
+_RELIABLE_ROWS = 1_000  # model rows that the search for a reliable point of one set is planned with
+
+
+@dataclass(frozen=True, eq=False)
+class PointFinder:
+    """Finds points for a query; ``judge`` knows whether they reach, ``rule`` what is promised under noise."""
+
+    query: Query
+    draws: Draws
+    rule: Reliable
+    judge: Judge
+
+    @property
+    def space(self) -> Space:
+        """The features."""
+        return self.query.space
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.query.x0
+
+    def cost(self, x: Array) -> Array:
+        """Return the cost of points ``(n, d)``: the sum of their changes in units of scale."""
+        return costs(self.space, x, self.x0, "l1")
+
+    def find_moves(self, x: Array) -> Array:
+        """Return the moves of points ``(n, d)``."""
+        return find_moves(self.space, x, self.x0)
+
+    def drop_invalid(self, x: Array) -> Array:
+        """Return the distinct points of ``(n, d)`` whose changes are all large enough, the cheapest first."""
+        size, moved = np.abs(signed_changes(self.space, x, self.x0)), self.find_moves(x) != 0
+        good = np.where(moved, size, np.inf).min(axis=1, initial=np.inf) >= _LEAST_CHANGE
+        x = np.unique(x[good & moved.any(axis=1)], axis=0)
+        return x[np.argsort(self.cost(x), kind="stable")]
+
+    # --- cheap points ---------------------------------------------------------------------------------------
+
+    def shrink_all(self, groups: Sequence[Array]) -> list[Array | None]:
+        """Return the cheapest point found of each group of starts, rounded if it then still reaches.
+
+        All starts of a group ``(n, d)`` reach the target and make the same moves, and so does the point.
+        """
+        parts = [self._vary(group[0]) for group in groups]
+        last = np.concatenate([np.zeros(0, dtype=int), *(part[1] for part in parts)])
+        x = np.vstack([np.zeros((0, len(self.x0))), *(part[0] for part in parts)])
+        own = np.repeat(np.arange(len(groups)), [len(part[0]) for part in parts])
+        reached = self.judge(x).reached
+        x, own = self._shrink(x[reached], last[reached]), own[reached]
+        rounded = round_away(self.space, self.x0, x)
+        x = np.where(self.judge(rounded).reached[:, None], rounded, x)
+        found: list[Array | None] = []
+        for number, group in enumerate(groups):
+            mine = x[own == number]
+            good = self.drop_invalid(mine[(self.find_moves(mine) == self.find_moves(group[:1])).all(axis=1)])
+            found.append(good[0] if len(good) else None)
+        return found
+
+    def _vary(self, x: Array) -> tuple[Array, Array]:
+        """Return a point and copies with one change doubled ``(k, d)``, and the column to shrink last ``(k,)``."""
+        size = np.abs(signed_changes(self.space, x[None, :], self.x0))[0] * self._is_shrinkable(x[None, :])[0]
+        columns = np.argsort(-size, kind="stable")[: min(_DOUBLED, np.count_nonzero(size))]
+        rows = np.repeat(x[None, :], len(columns) + 1, axis=0)
+        rows[np.arange(1, len(rows)), columns] += (x - self.x0)[columns]
+        return self.space.project(rows, self.x0), np.concatenate([[-1], columns]).astype(int)
+
+    def _is_shrinkable(self, x: Array) -> Array:
+        """Whether each change of points ``(n, d)`` can be made smaller: of a number or an ordinal, known in both."""
+        return np.asarray((np.abs(self.find_moves(x)) == 1) & ~self.space.unordered & ~np.isnan(self.x0))
+
+    def _shrink(self, x: Array, last: Array) -> Array:
+        """Shrink the changes of points ``(n, d)`` that reach by bisection, the dearest first, column ``last`` last."""
+        size = np.abs(signed_changes(self.space, x, self.x0)) * self._is_shrinkable(x)
+        count, rank = np.count_nonzero(size, axis=1), size.copy()
+        rank[np.arange(len(x)), last] *= np.where(last >= 0, np.finfo(float).tiny, 1.0)
+        order = np.argsort(-rank, axis=1, kind="stable")
+        x = x.copy()
+        for step in range(int(count.max(initial=0))):
+            which = np.flatnonzero(count > step)
+            column = order[which, step]
+            full = (x - self.x0)[which, column]
+            low, high = np.minimum(_LEAST_CHANGE / size[which, column], 1.0), np.ones(len(which))
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                change = full * middle
+                change = np.where(self.space.discrete[column], np.sign(full) * np.ceil(np.abs(change)), change)
+                trial = x[which]
+                trial[np.arange(len(which)), column] = self.x0[column] + change
+                trial = self.space.completed(trial, self.x0)
+                reached = self.judge(trial).reached
+                x[which[reached]] = trial[reached]
+                low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+        return x
+
+    # --- reliable points ------------------------------------------------------------------------------------
+
+    def find_reliable(self, groups: Sequence[Array], nearest: Sequence[Array | None]) -> list[Array | None]:
+        """Return the cheapest reliable point found of groups of starts; groups beyond the budget are left out."""
+        tasks = [
+            self._make_task(number, group, near)
+            for number, (group, near) in enumerate(zip(groups, nearest, strict=True))
+            if near is not None
+        ]
+        posterior = replace(self.judge.posterior, budget=self.judge.posterior.budget.share(_SHARE))
+        n = posterior.affords(len(tasks) * _RELIABLE_ROWS) // _RELIABLE_ROWS
+        return run_together(posterior, tasks[:n], _RELIABLE_ROWS) if n else []
+
+    def _make_task(self, number: int, group: Array, near: Array) -> Callable[[GibbsPosterior], Array | None]:
+        """Return the search for a reliable point of a group, whose cheapest point is ``near`` ``(d,)``."""
+        by_leaves = self.judge.trees is not None
+        copies = (_SCREENED_BY_LEAVES, _CONFIRMING_BY_LEAVES) if by_leaves else (_SCREENED, _CONFIRMING)
+        promise = Promise(self.rule.probability, self.rule.confidence, *copies)
+
+        def seek(posterior: GibbsPosterior) -> Array | None:
+            rng = stream(self.query.seed, LISTING, (*self.query.key, 1 + number))
+            scene = Scene(self.query, self.draws, rng, posterior)
+            noisy = UnderNoise(scene, posterior, self.rule.noise, first_only=True)
+            further = [extend_changes(self.space, self.x0, near[None, :]), extend_each_change(scene, near[None, :])]
+            x = self._list_candidates(near, np.vstack([near[None, :], *further]), group[:_STARTED])
+            held, tried = self._find_holding(noisy, promise, x, 0)
+            if held is None:
+                return None
+            between = np.where(self.space.unordered, held, near + _BETWEEN[:, None] * (held - near))
+            x = self._list_candidates(near, between)
+            cheaper, _ = self._find_holding(noisy, promise, x[self.cost(x) < self.cost(held[None, :])], tried)
+            return held if cheaper is None else cheaper
+
+        return seek
+
+    def _list_candidates(self, near: Array, *parts: Array) -> Array:
+        """Return some points of ``parts`` ``(n, d)``, rounded, that move as ``near`` ``(d,)`` does, cheapest first."""
+        kept = []
+        for x in parts:
+            x = round_away(self.space, self.x0, x)
+            same = (self.find_moves(x) == self.find_moves(near[None, :])).all(axis=1)
+            kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), _EXTENDED))
+        return self.drop_invalid(np.vstack(kept))
+
+    def _find_holding(self, noisy: UnderNoise, promise: Promise, x: Array, tried: int) -> tuple[Array | None, int]:
+        """Return the first of ``x`` ``(k, d)`` that keeps the promise, if one does, and the number of trials so far."""
+        search = PromiseSearch(noisy, promise, x, self.cost, tried=tried)
+        try:
+            held = search.find_holding() if len(x) and search.trials.possible else None
+        except BudgetSpentError:
+            return None, tried
+        return None if held is None else x[held], search.trials.done
