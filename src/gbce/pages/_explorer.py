@@ -310,6 +310,8 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
         why = why if draws.info.draws_posterior else "the posterior was not drawn"
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
+    if len(found.table) == 0:  # in many columns hardly two draws change the same ones
+        return {"listed": [], "other": None, "why": "The draws have no way in common that can be told from the others."}
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
     at = known.add_table(rows)
