@@ -74,7 +74,9 @@ class Points:
 
     @classmethod
     def join(cls, parts: "Sequence[Points]") -> "Points":
-        """Concatenate points."""
+        """Concatenate points; one part alone is not copied."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(*map(np.concatenate, zip(*(part._arrays for part in parts), strict=True)))
 
     def take(self, index: Array) -> "Points":

@@ -84,7 +84,7 @@ class Strata:
 
     @classmethod
     def fit(cls, rng: np.random.Generator, parts: Sequence[Array], potential: Array) -> "Strata | None":
-        """Fit to latent points, each part ``(n, m)``, and their potentials; ``None`` where all are equal or irrelevant."""
+        """Fit to latent points, each part ``(n, m)``, and potentials; ``None`` where all are equal or irrelevant."""
         neg_log_density = potential + 0.5 * np.concatenate([square_norms(z) for z in parts])
         most = neg_log_density.min() + _IRRELEVANT
         value = np.minimum(potential, most)
