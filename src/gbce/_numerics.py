@@ -52,6 +52,7 @@ __all__ = [
     "share_and_error",
     "stream",
     "weighted_quantile",
+    "weighted_quantiles",
     "wilson",
 ]
 
@@ -148,10 +149,15 @@ def pareto_k(log_weights: Array) -> float:
 
 def weighted_quantile(values: Array, weights: Array, q: float) -> float:
     """Return the smallest value ``t`` with ``P(value <= t) >= q`` under the weights (inverse CDF, no interpolation)."""
+    return float(weighted_quantiles(values, weights, np.array([q]))[0])
+
+
+def weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
+    """Return the quantiles ``(q,)`` of :func:`weighted_quantile` at several levels ``(q,)``, sorted once."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[order])
-    position = np.searchsorted(cumulative, q * cumulative[-1] - _CUMULATIVE_ROUNDING, side="left")
-    return float(values[order[min(position, len(values) - 1)]])
+    position = np.searchsorted(cumulative, levels * cumulative[-1] - _CUMULATIVE_ROUNDING, side="left")
+    return np.asarray(values[order[np.minimum(position, len(values) - 1)]])
 
 
 def resample(rng: np.random.Generator, weights: Array, n: int) -> Array:

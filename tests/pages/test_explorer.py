@@ -13,6 +13,7 @@ import sklearn
 
 import gbce
 from gbce._numerics import weighted_quantile
+from gbce.explanation import _alternatives
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
 from gbce.pages._document import gather_points, row_hash
@@ -587,3 +588,10 @@ def test_colours_follow_the_system_and_the_button(browser, loan_file):
         page.emulate_media(media="print")
         assert page.evaluate(shade) == light
         assert page.locator("button:visible").count() == 0
+
+
+def test_a_page_without_any_way_of_its_own_says_so(loan, monkeypatch):
+    monkeypatch.setattr(_alternatives, "LEAST_MASS", 1.1)
+    found = explorer_payload(loan)["alternatives"]
+    assert found["listed"] == []
+    assert "no way in common" in found["why"]

@@ -1,5 +1,6 @@
 """Strata as a proposal distribution: densities, draws, and what a search cannot see."""
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,9 @@ from sklearn.datasets import load_diabetes
 
 import gbce
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
-from gbce.samplers._proposals import ProductOfMarginals, Strata
+from gbce.samplers import _runs
+from gbce.samplers._moves import NormalComponent
+from gbce.samplers._proposals import _EDGES, MixtureProposal, ProductOfMarginals, Strata, _find_bins
 
 CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
 
@@ -22,7 +25,7 @@ def potential(z):
 def strata():
     rng = np.random.default_rng(0)
     z = np.vstack([rng.standard_normal((1_000, 3)), 3.0 * rng.standard_normal((1_000, 3))])
-    return Strata.fit(rng, z, potential(z))
+    return Strata.fit(rng, [z], potential(z))
 
 
 def test_the_density_is_that_of_the_draws(strata):
@@ -49,7 +52,7 @@ def test_limits_far_out_are_kept():
     rng = np.random.default_rng(3)
     z = rng.standard_normal((500, 2))
     z[:250, 0] -= 9.0
-    strata = Strata.fit(rng, z, np.where(z[:, 0] < -6.0, 0.0, 60.0))
+    strata = Strata.fit(rng, [z], np.where(z[:, 0] < -6.0, 0.0, 60.0))
     drawn = strata.draw(rng, 2_000)
     assert np.isfinite(drawn).all()
     assert np.isfinite(strata.log_density(drawn)).all()
@@ -58,7 +61,7 @@ def test_limits_far_out_are_kept():
 
 def test_where_all_is_the_same_there_is_nothing_to_divide():
     z = np.random.default_rng(4).standard_normal((50, 2))
-    assert Strata.fit(np.random.default_rng(0), z, np.full(50, 3.0)) is None
+    assert Strata.fit(np.random.default_rng(0), [z], np.full(50, 3.0)) is None
 
 
 def test_a_box_too_thin_to_have_a_mass_has_no_density(strata):
@@ -95,3 +98,54 @@ def test_a_posterior_of_many_sets_of_columns_does_not_run_away():
     explanation = explainer.explain(x.iloc[9], gbce.AtMost(120), seed=0)
     assert "islands" not in explanation.diagnostics
     assert explanation.n_model_rows < 160_000
+
+
+# --- many columns -----------------------------------------------------------------------------------------------------
+
+
+def test_in_many_columns_strata_bound_those_with_an_effect():
+    rng, m = np.random.default_rng(5), 200
+    z = np.vstack([rng.standard_normal((1_500, m)), 2.0 * rng.standard_normal((1_500, m))])
+    value = np.where((z[:, 7] < -1.0) & (z[:, 150] > 0.5), 0.0, 8.0) + 2.0 * np.abs(z[:, 42])
+    strata = Strata.fit(rng, [z[:1_000], z[1_000:]], value)
+    assert {7, 42, 150} <= set(strata.columns)
+    assert strata.boxes.low.shape[1] == len(strata.columns) < m / 2
+    drawn = strata.draw(rng, 4_000)
+    assert drawn.shape == (4_000, m)
+    corner = (drawn[:, 7] < -1.0) & (drawn[:, 150] > 0.5)
+    weights = normalise(-strata.log_density(drawn))  # back to N(0, I)
+    error = np.sqrt(np.sum(np.square(weights * (corner - ndtr(-1.0) * ndtr(-0.5)))))
+    assert corner.mean() > 3 * ndtr(-1.0) * ndtr(-0.5)
+    assert abs(weights @ corner - ndtr(-1.0) * ndtr(-0.5)) < 4 * error
+
+
+def test_histogram_bins_are_those_of_their_edges():
+    z = np.random.default_rng(6).normal(0.0, 3.0, size=(500, 7))
+    z[0] = [-np.inf, np.inf, -40.0, 40.0, 4.19, -4.21, 0.1]
+    np.testing.assert_array_equal(_find_bins(z), np.searchsorted(_EDGES, z))
+
+
+def test_densities_are_reused_but_keep_no_points_alive():
+    rng, m = np.random.default_rng(7), 5
+    proposal = MixtureProposal((NormalComponent(np.ones(m), np.zeros((m, 0)), np.zeros(0)),), 0.8)
+    z = rng.standard_normal((50, m))
+    first = proposal.log_component_parts(z)
+    assert proposal.log_component_parts(z.copy()) is first
+    alive = weakref.ref(z)
+    del z
+    assert alive() is None
+    other = rng.standard_normal((9_000, m))  # more than one block
+    np.testing.assert_allclose(proposal.log_component_parts(other)[:, 0], other.sum(axis=1) - 0.5 * m, atol=1e-12)
+
+
+def test_runs_in_many_columns_keep_a_bounded_number_of_draws(monkeypatch):
+    m, cells = 60, 60 * 1_500
+    monkeypatch.setattr(_runs, "_MOST_CELLS", cells)
+    slopes = np.random.default_rng(8).normal(size=m) / np.sqrt(m)
+    explainer = gbce.Explainer(
+        lambda x: x @ slopes, np.random.default_rng(9).normal(size=(100, m)), sampler=gbce.SMC(1_000, 400)
+    )
+    found = explainer.explain(np.zeros(m), gbce.AtLeast(3.0, scale=0.3), rules=[], seed=0)
+    looks = found.diagnostics["looks"]
+    assert looks >= 2
+    assert len(found.draws.pool) <= looks * cells // m

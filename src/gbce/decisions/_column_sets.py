@@ -28,7 +28,7 @@ MOST_COLUMNS = 3  # of a set that is tried: nobody asks for a list of larger one
 _RANKED = (8, 5, 4)  # first columns of which all sets of one, two and three are tried: 8, 10 and 4 sets
 _VALUES = (12, 6, 4)  # of each column in a set of one, two and three, where the model is asked
 _KEPT = 2  # cheapest points of a set that are kept
-_MOST_WORK = 1_000_000  # leaves over all boxes of a proof for one set: some ten milliseconds
+_MOST_WORK = 50_000  # leaves over all boxes of a proof for one set: some hundredths of a second
 
 
 class Explored(NamedTuple):

@@ -18,6 +18,7 @@ PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
 # Number of steps between stored quantiles of the loss: exact for every tail of at most three digits, and bounded by the
 # neighbours in between.
 TAIL_LEVELS = 1_000
+_MOST_CELLS = 4_000_000  # numbers in the points placed together: the arrays on the way are a few times 32 MB
 _SAME_LEVEL = 1e-6  # of a step between two levels: smaller differences are rounding
 
 # --- evaluated points ------------------------------------------------------------------------------------------------
@@ -57,6 +58,9 @@ class Points:
     @classmethod
     def evaluate(cls, posterior: GibbsPosterior, z: Array) -> "Points":
         """Map latent points ``(n, m)`` to rows and evaluate every model on them."""
+        most = max(_MOST_CELLS // max(z.shape[1], 1), 1)
+        if len(z) > most:
+            return cls.join([cls.evaluate(posterior, z[start : start + most]) for start in range(0, len(z), most)])
         placed = posterior.prior.place(z)
         fits = np.isfinite(placed.log_correction)
         if fits.all() and len(fits):
@@ -70,7 +74,9 @@ class Points:
 
     @classmethod
     def join(cls, parts: "Sequence[Points]") -> "Points":
-        """Concatenate points."""
+        """Concatenate points; one part alone is not copied."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(*map(np.concatenate, zip(*(part._arrays for part in parts), strict=True)))
 
     def take(self, index: Array) -> "Points":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, ROUNDS_TO_ZERO, weighted_quantile
+from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, ROUNDS_TO_ZERO, weighted_quantiles
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, Draws, PoolRecord, SamplerInfo
 from gbce.metrics._distributional import figures, importance
@@ -245,7 +245,7 @@ def prior_moves(draws: Draws, space: Space, x0: Array, j: int, levels: Sequence[
     moves, weights = signed_changes(space, draws.pool.x, x0, slice(j, j + 1))[:, 0], draws.prior_weights
     if space.features[j].unordered:
         return np.full(len(levels), weights @ moves)
-    return np.array([weighted_quantile(moves, weights, q) for q in levels])
+    return weighted_quantiles(moves, weights, np.asarray(levels))
 
 
 def _interpolate(kept: Array, levels: Array) -> Array:

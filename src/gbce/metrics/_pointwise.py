@@ -395,7 +395,9 @@ def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
     if distance == "l2":
         return space.distance(x, x0)
     if distance == "l1":
-        return np.asarray((space.change(x, x0) / space.scale)[:, ~space.is_computed].sum(axis=1))
+        size = space.change(x, x0)
+        size /= space.scale
+        return np.asarray(size[:, ~space.is_computed].sum(axis=1))
     raise ValueError(f"distance must be 'l2' or 'l1', not {distance!r}")
 
 

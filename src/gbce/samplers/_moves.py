@@ -36,6 +36,7 @@ _JITTER = 0.4  # of each point's own step, on the log scale: no one scale fits e
 _MOST_PER_POINT = 0.9  # coordinates per effective point: beyond one, the correction of the spread breaks down
 _LEAST_VARIANCE = 1e-8  # of a fitted direction: with none, points could not leave a plane
 _MEAN_ERRORS = 2.0  # standard errors below which a coordinate of a fitted mean is set to zero
+_NEGLIGIBLE = 1e-9  # of the largest weight: far fewer points are left where a posterior has little of the prior's mass
 _MAX_ANGLES = 40  # in one sweep; two to ten are usual, so that stopping is rare
 
 # --- moves of a population --------------------------------------------------------------------------------------------
@@ -61,6 +62,9 @@ class NormalComponent:
         corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005). Coordinates of the mean within
         its standard error of zero are set to zero.
         """
+        counts = weights > _NEGLIGIBLE * weights.max()
+        if not counts.all():
+            z, weights = z[counts], weights[counts] / weights[counts].sum()
         mean = weights @ z
         offset = z - mean
         value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)

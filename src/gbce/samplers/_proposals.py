@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
-from gbce._numerics import TINY, effective_sample_size, log_sum_exp, normalise, resample_evenly
+from gbce._numerics import MATRIX_UP_TO, TINY, effective_sample_size, log_sum_exp, normalise, resample_evenly
 from gbce.base import Array
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
@@ -35,6 +36,7 @@ __all__ = [
 # Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
 _MOST_STRATA = 512
 _MOST_POINTS = 3_000  # that a tree is fitted to
+_SPLIT = 40  # columns of a wide table that it may split, those with the largest single effects: 512 leaves ask few
 _IRRELEVANT = 25.0  # potential above the lowest: less than exp(-25) of the density at the mode
 _FLATTER = 0.5  # power of the estimated masses for half of the draws, because estimates may be far off
 _LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
@@ -75,46 +77,82 @@ class Strata:
     """
 
     boxes: Partition  # the leaves of a regression tree
+    columns: Array  # (c,): the coordinates that they bound
+    dimension: int  # of all coordinates: the others keep ``N(0, 1)``
     log_mass: Array  # (L,): log probability of each under ``N(0, I)``
     weights: Array  # (L,): probability of drawing from each
 
     @classmethod
-    def fit(cls, rng: np.random.Generator, z: Array, potential: Array) -> "Strata | None":
-        """Fit to latent points ``(n, m)`` and potentials ``(n,)``; ``None`` where all are equal or irrelevant."""
-        neg_log_density = potential + 0.5 * np.square(z).sum(axis=1)
+    def fit(cls, rng: np.random.Generator, parts: Sequence[Array], potential: Array) -> "Strata | None":
+        """Fit to latent points, each part ``(n, m)``, and potentials; ``None`` where all are equal or irrelevant."""
+        neg_log_density = potential + 0.5 * np.concatenate([square_norms(z) for z in parts])
         most = neg_log_density.min() + _IRRELEVANT
         value = np.minimum(potential, most)
         if not np.isfinite(most) or np.ptp(value) == 0:
             return None
-        if len(z) > _MOST_POINTS:  # half of them the best ones
+        kept = np.arange(len(value))
+        if len(kept) > _MOST_POINTS:  # half of them the best ones
             order = np.argsort(neg_log_density, kind="stable")
-            kept = np.append(
-                order[: _MOST_POINTS // 2], rng.permutation(order[_MOST_POINTS // 2 :])[: _MOST_POINTS // 2]
-            )
-            z, value = z[kept], value[kept]
+            half = _MOST_POINTS // 2
+            kept = np.append(order[:half], rng.permutation(order[half:])[:half])
+        z, value = _take_rows(parts, kept), value[kept]
+        columns = _find_effective_columns(z, value)
+        z = z[:, columns]
         boxes = Partition.fit(z, value, _MOST_STRATA, int(rng.integers(2**31)))
         log_mass, n = _log_normal_probability(boxes.low, boxes.high).sum(axis=1), len(boxes.low)
         leaf, least = boxes.find(z), value.min()
         mean = np.bincount(leaf, np.exp(least - value), n) / np.bincount(leaf, minlength=n)
         found = log_mass + np.log(mean)
         flat = normalise(_FLATTER * found)
-        return cls(boxes, log_mass, 0.5 * normalise(found) + 0.5 * flat)
+        return cls(boxes, columns, parts[0].shape[1], log_mass, 0.5 * normalise(found) + 0.5 * flat)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points ``(n, m)``."""
         which = rng.choice(len(self.weights), size=n, p=self.weights)
-        z = rng.standard_normal((n, self.boxes.low.shape[1]))
+        z = rng.standard_normal((n, self.dimension))
         low, high = self.boxes.low[which], self.boxes.high[which]
         at = np.nonzero(np.isfinite(low) | np.isfinite(high))
-        z[at] = _draw_truncated(rng, low[at], high[at])
+        z[at[0], self.columns[at[1]]] = _draw_truncated(rng, low[at], high[at])
         return z
 
     def log_density(self, z: Array) -> Array:
         """Return the log density ``(n,)`` against ``N(0, I)``."""
-        which = self.boxes.find(z)
+        which = self.boxes.find(z if len(self.columns) == z.shape[1] else z[:, self.columns])
         weights = self.weights[which]
         with np.errstate(divide="ignore", invalid="ignore"):  # a box too thin to have mass is never drawn from
             return np.where(weights > 0, np.log(weights) - self.log_mass[which], -np.inf)
+
+
+def square_norms(z: Array) -> Array:
+    """Return the squared norms ``(n,)`` of points ``(n, m)``, without an array of squares."""
+    return np.einsum("ij,ij->i", z, z)
+
+
+def _take_rows(parts: Sequence[Array], index: Array) -> Array:
+    """Return the rows at positions ``index`` ``(k,)`` of parts ``(n, m)`` that are counted one after the other."""
+    rows, start = np.empty((len(index), parts[0].shape[1])), 0
+    for part in parts:
+        own = (index >= start) & (index < start + len(part))
+        rows[own] = part[index[own] - start]
+        start += len(part)
+    return rows
+
+
+def _find_effective_columns(z: Array, value: Array) -> Array:
+    """Return the columns of points ``(n, m)`` that explain most of values ``(n,)`` alone, linearly or by their size.
+
+    A tree that looks at every column takes as long for each of them, and with hundreds splits those of chance effects.
+    """
+    m = z.shape[1]
+    if m <= MATRIX_UP_TO:
+        return np.arange(m)
+    rest = value - value.mean()
+    effect = np.zeros(m)
+    for shape in (z, np.abs(z)):
+        offset = shape - shape.mean(axis=0)
+        spread = np.einsum("ij,ij->j", offset, offset)
+        effect = np.maximum(effect, np.square(rest @ offset) / np.maximum(spread, TINY))
+    return np.sort(np.argsort(-effect, kind="stable")[:_SPLIT])
 
 
 def _log_normal_probability(low: Array, high: Array) -> Array:
@@ -249,7 +287,7 @@ class ProductOfMarginals:
     def fit(cls, z: Array, weights: Array, n: float) -> "ProductOfMarginals":
         """Fit to weighted points ``(N, m)`` of effective size ``n``, shrunk to ``N(0, 1)`` where chance explains it."""
         chance, bins = _bin_masses(), len(_EDGES) + 1
-        where = np.searchsorted(_EDGES, z)
+        where = _find_bins(z)
         found = np.array([np.bincount(own, weights, bins) for own in where.T])
         ratio = np.pad(found / chance, ((0, 0), (1, 1)), mode="edge")
         found = (0.25 * ratio[:, :-2] + 0.5 * ratio[:, 1:-1] + 0.25 * ratio[:, 2:]) * chance
@@ -271,7 +309,14 @@ class ProductOfMarginals:
 
     def log_density(self, z: Array) -> Array:
         """Return the log density ``(n,)`` against ``N(0, I)``."""
-        return self.log_ratio[np.arange(z.shape[1]), np.searchsorted(_EDGES, z)].sum(axis=1)
+        return self.log_ratio[np.arange(z.shape[1]), _find_bins(z)].sum(axis=1)
+
+
+def _find_bins(z: Array) -> Array:
+    """Return the histogram bin of each coordinate ``(n, m)``: edges are equally far apart."""
+    bins = (z - _EDGES[0]) / (_EDGES[1] - _EDGES[0])
+    np.ceil(bins, out=bins)
+    return np.clip(bins, 0, len(_EDGES), out=bins).astype(np.intp)
 
 
 def _bin_masses() -> Array:
@@ -365,12 +410,23 @@ class MixtureProposal:
 
     def log_component_parts(self, z: Array) -> Array:
         """Return weighted log densities ``(n, k)`` of the components against ``N(0, I)``: cached, read-only."""
-        for points, parts in self._cache:
-            if np.array_equal(points, z):
+        self._cache[:] = [(seen, parts) for seen, parts in self._cache if seen() is not None]
+        for seen, parts in self._cache:
+            points = seen()
+            if points is not None and np.array_equal(points, z):
                 return parts
         equal = np.full(len(self.components), 1.0 / len(self.components))
-        parts = np.empty((len(z), len(self.components)))
-        normal = [isinstance(component, NormalComponent) for component in self.components]
+        parts = np.empty((len(z), len(self.components) + (self.strata is not None)))
+        for start in range(0, len(z), _BLOCK_POINTS):
+            self._fill_log_densities(z[start : start + _BLOCK_POINTS], parts[start : start + _BLOCK_POINTS])
+        parts += np.log(equal if self.weights is None else self.weights)
+        parts.flags.writeable = False
+        self._cache[:] = [*self._cache[-1:], (ref(z), parts)]
+        return parts
+
+    def _fill_log_densities(self, z: Array, parts: Array) -> None:
+        """Write the log densities of the components and strata against ``N(0, I)`` into ``parts`` ``(n, k)``."""
+        normal = np.flatnonzero([isinstance(component, NormalComponent) for component in self.components])
         parts[:, normal] = self._stacked.log_densities(z)
         tail, steps = np.zeros(0), None
         for k, component in enumerate(self.components):
@@ -381,11 +437,7 @@ class MixtureProposal:
             elif not isinstance(component, NormalComponent):
                 parts[:, k] = component.log_density(z)
         if self.strata is not None:
-            parts = np.column_stack([parts, self.strata.log_density(z)])
-        parts += np.log(equal if self.weights is None else self.weights)
-        parts.flags.writeable = False
-        self._cache[:] = [*self._cache[-1:], (z, parts)]
-        return parts
+            parts[:, -1] = self.strata.log_density(z)
 
     @cached_property
     def _stacked(self) -> "_StackedNormals":
@@ -393,8 +445,8 @@ class MixtureProposal:
         return _StackedNormals.of([one for one in self.components if isinstance(one, NormalComponent)])
 
     @cached_property
-    def _cache(self) -> list[tuple[Array, Array]]:
-        """The last two sets of points with their densities: fitting and weighting use the same ones."""
+    def _cache(self) -> "list[tuple[ReferenceType[Array], Array]]":
+        """The last two sets of points with their densities: fitting and weighting use the same ones, which may end."""
         return []
 
     def log_density(self, z: Array) -> Array:

@@ -61,6 +61,9 @@ _MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of adaptation, and draws of all rou
 _GOOD, _ROUNDS_WORTH = 0.25, 2  # efficiency that ends adaptation: or one with which drawing takes only as many rounds
 _IMPROVES = 1.2  # times the efficiency before: adaptation ends after two rounds that gain less
 MOST_FOR_EFFECTIVE = 60  # draws per effective draw: where more are needed, points are tempered instead
+_MOST_CELLS = (
+    10_000_000  # numbers in the draws of one run, and in all its pilots: 80 MB; 18,000 draws up to 550 columns
+)
 _ROUNDS_LEFT = 4  # adaptation rounds that a budget must still allow for another one to begin
 _USUAL_ROUNDS, _AT_BEST = 2, 0.5  # adaptation rounds of most runs, and the efficiency that few exceed
 _STRATA_SHARE = 0.4  # of strata among the components of the first round
@@ -154,14 +157,14 @@ class ProposalAdaptation:
     log_density: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self._n_plain = len(self.points)
+        self._n_plain, self.points = len(self.points), _drop_rows(self.points)
         self.log_density = self._log_density_of_rounds(self.points)
 
     def add(self, proposal: MixtureProposal, points: Points) -> None:
         """Add a round of points drawn from a proposal; each density is computed once."""
         there = self._log_density_of_rounds(points)
         self.proposals.append((proposal, len(points)))
-        self.points = Points.join([self.points, points])
+        self.points = Points.join([self.points, _drop_rows(points)])
         before = np.append(self.log_density, there)
         self.log_density = np.logaddexp(before, proposal.log_density(self.points.z) + np.log(max(len(points), 1)))
 
@@ -190,7 +193,7 @@ class ProposalAdaptation:
             return proposal  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
-        z, weights = self.points.z[counted], weights[counted]
+        z, weights = self.points.z if counted.all() else self.points.z[counted], weights[counted]
         plain = weights
         if effective_sample_size(weights) < self.enough_points:
             weights = _clip_weights(weights, int(self.enough_points))
@@ -233,8 +236,8 @@ class ProposalAdaptation:
 
     def stratify(self) -> Strata | None:
         """Fit strata to all points."""
-        z = np.vstack([self.points.z, self.known[0]])
-        return Strata.fit(self.rng, z, np.append(-log_target(self.posterior.mixture, self.points), self.known[1]))
+        potential = np.append(-log_target(self.posterior.mixture, self.points), self.known[1])
+        return Strata.fit(self.rng, [self.points.z, self.known[0]], potential)
 
     def add_tempered_components(self, proposal: MixtureProposal) -> MixtureProposal:
         """Add components for smaller eta, so that ``path()`` can be reweighted from the same draws."""
@@ -250,6 +253,11 @@ class ProposalAdaptation:
         weights = np.concatenate([(1 - share) * own / own.sum(), np.full(len(components), share / len(components))])
         more = MixtureProposal(proposal.components + tuple(components), proposal.share, weights)
         return more.with_strata(proposal.strata, proposal.strata_weight)
+
+
+def _drop_rows(points: Points) -> Points:
+    """Return points without their rows in the space of features: a fit needs latent points only."""
+    return replace(points, x=np.zeros((len(points), 0)))
 
 
 def _clip_weights(weights: Array, n: int) -> Array:
@@ -320,7 +328,9 @@ def run_proposal(
     pilot = _pilot_size(plain.z.shape[1])
     best, failures, efficiency = proposal, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
-    for _ in range(min(_MOST_ROUNDS, _MOST_LEARNING // pilot)):
+    most_cells = _MOST_CELLS // plain.z.shape[1]
+    most, learning = min(most, most_cells), min(_MOST_LEARNING, max(most_cells, _USUAL_ROUNDS * pilot))
+    for _ in range(min(_MOST_ROUNDS, learning // pilot)):
         drawn = _draw_points(posterior, rng, proposal, pilot)
         now = _compute_efficiency(posterior, proposal, drawn, pilot)
         adaptation.add(proposal, drawn)

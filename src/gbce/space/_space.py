@@ -37,6 +37,7 @@ __all__ = ["Space"]
 
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
+_MOST_CELLS = 1_000_000  # numbers compared at once: 8 MB, where a pool in many columns has some hundred
 _MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 
 
@@ -474,7 +475,8 @@ class Space:
 
         Points and row may have only some ``columns``.
         """
-        size = np.abs(x - x0)
+        size = np.asarray(x - x0)
+        np.abs(size, out=size)
         unordered, missing = self._limits.unordered[columns], np.isnan(size)
         size = np.where(unordered, size != 0, size) if unordered.any() else size
         if not missing.any():
@@ -484,7 +486,12 @@ class Space:
 
     def changed(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``; ``columns`` as in :meth:`change`."""
-        return self.change(x, x0, columns=columns) > ROUNDING * self.scale[columns]
+        here, there = np.broadcast_arrays(x, x0)
+        differs, block = np.empty(here.shape, dtype=bool), max(_MOST_CELLS // max(here.shape[1], 1), 1)
+        for start in range(0, len(here), block):
+            some = slice(start, start + block)
+            differs[some] = self.change(here[some], there[some], columns=columns) > ROUNDING * self.scale[columns]
+        return differs
 
     # --- encoding and decoding ------------------------------------------------------------------------------
 
