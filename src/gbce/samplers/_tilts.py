@@ -20,7 +20,7 @@ from gbce.priors import LocatedPrior
 __all__ = ["TiltedProduct", "tilt"]
 
 # Chosen by hand, as draws are weighted by their density.
-_STEPS, _DEPTH = 16, 0.5  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
+_STEPS, _DEPTH = 28, 0.6  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
 _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
