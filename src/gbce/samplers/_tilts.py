@@ -26,6 +26,7 @@ _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
+_KEPT_LATENT = 0.02  # weight of N(0, 1) in each marginal, since few points may show no change that has mass
 _KNOWN_BEFORE = 30.0  # effective points that the tilt before a refit is worth
 _NEWTON_STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-6  # of a refit: most steps, the longest one, and one that ends it
 
@@ -53,7 +54,8 @@ class TiltedProduct:
     def _log_ratio(self) -> Array:
         """Log density of each step against ``N(0, 1)``, ``(2 * steps + 1, m)``."""
         tilt = np.clip(np.repeat(self.slope, [_STEPS + 1, _STEPS], axis=0) * self.size, -_FARTHEST, _FARTHEST)
-        return tilt - np.log((self._base_mass * np.exp(tilt)).sum(axis=0))
+        ratio = np.exp(tilt - np.log((self._base_mass * np.exp(tilt)).sum(axis=0)))
+        return np.asarray(np.log((1.0 - _KEPT_LATENT) * ratio + _KEPT_LATENT))
 
     @cached_property
     def _mass(self) -> Array:
