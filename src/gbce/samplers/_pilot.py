@@ -5,10 +5,12 @@ run. The value need not be exact: draws at it are reweighted to the eta that mee
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import log_sum_exp
+from gbce._numerics import effective_sample_size, log_sum_exp
+from gbce.base import Array
 from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
@@ -16,7 +18,7 @@ from gbce.samplers._islands import LEAST_ISLANDS, Islands
 from gbce.samplers._tempering import Bridge
 from gbce.samplers._tilts import TiltedProduct, tilt
 
-__all__ = ["find_first_eta"]
+__all__ = ["Pilot", "find_first_eta"]
 
 # Points and sweeps of the tempered run. On four networks and regressions, two rows each, its eta was within a factor
 # of two of the solution.
@@ -26,47 +28,70 @@ _TEMPERED_POINTS, _SWEEPS = 200, 8
 _FIRST_DIVERGENCE, _MOST_DOUBLINGS, _DRAWS = 1.0, 8, 100
 _LEAST_ESS = 20.0  # with fewer effective draws a tempered run is no worse
 _BETWEEN, _DRAWS_BETWEEN = (0.25, 0.5, 0.75), 200  # on the log scale
+_MOST_REFITS, _DRAWS_REFITTED = 8, 300  # of a tilt to the points at the largest eta that they carry so far
 
 
-def find_first_eta(posterior: GibbsPosterior, rng: np.random.Generator, first: Points) -> float | None:
-    """Return about the eta that meets the goal, given prior draws; ``None`` if it may not exist."""
-    found = _solve_on(posterior, first, ())
-    if found is None:
-        tilted = _climb_by_tilts(posterior, rng)
-        found = _solve_on(posterior, first, tilted) if tilted else None
-    return _temper(posterior, rng, first) if found is None else found
+class Pilot(NamedTuple):
+    """A first value of eta, ``None`` if the goal may be out of reach, and the tilt that led to it, if any."""
+
+    eta: float | None
+    tilt: TiltedProduct | None = None
 
 
-Tilted = list[tuple[TiltedProduct, Points]]  # tilts, each with its draws
+def find_first_eta(posterior: GibbsPosterior, rng: np.random.Generator, first: Points) -> Pilot:
+    """Find about the eta that meets the goal, given prior draws."""
+    drawn: Drawn = []
+    found = _solve_on(posterior, first, drawn)
+    if found.met:
+        return Pilot(found.eta)
+    drawn = _climb_by_tilts(posterior, rng)
+    for _ in range(_MOST_REFITS if drawn else 0):
+        found = _solve_on(posterior, first, drawn)
+        if found.met:
+            return Pilot(found.eta, drawn[-1][0])
+        component = drawn[-1][0].refit(found.z, found.weights, effective_sample_size(found.weights))
+        drawn.append(_draw_tilted(posterior, rng, component, _DRAWS_REFITTED))
+    return Pilot(_temper(posterior, rng, first))
 
 
-def _solve_on(posterior: GibbsPosterior, first: Points, tilted: Tilted | tuple[()]) -> float | None:
-    """Return the eta that meets the goal on prior draws and those of tilts, if they carry it."""
-    goal, pool = posterior.goal, Points.join([first, *(points for _, points in tilted)])
+Drawn = list[tuple[TiltedProduct, Points]]  # tilts, each with its draws
+
+
+class _Found(NamedTuple):
+    """The eta that comes closest to the goal, whether it meets it, and points ``(n, m)`` with weights ``(n,)`` there."""
+
+    eta: float
+    met: bool
+    z: Array
+    weights: Array
+
+
+def _solve_on(posterior: GibbsPosterior, first: Points, drawn: Drawn) -> _Found:
+    """Find the eta that meets the goal among those that prior draws and those of tilts carry."""
+    goal, pool = posterior.goal, Points.join([first, *(points for _, points in drawn)])
     assert goal is not None
     parts = [np.full(len(pool), np.log(len(first)))]
-    parts += [component.log_density(pool.z) + np.log(len(points)) for component, points in tilted]
-    flat = replace(posterior.mixture, eta=0.0)
-    if not np.isfinite(pool.log_correction).any():
-        return None
-    draws = Draws.weigh(pool, flat, posterior.prior, log_base_weights=-log_sum_exp(np.array(parts), axis=0))
+    parts += [component.log_density(pool.z) + np.log(len(points)) for component, points in drawn]
+    base, flat = -log_sum_exp(np.array(parts), axis=0), replace(posterior.mixture, eta=0.0)
+    draws = Draws.weigh(pool, flat, posterior.prior, log_base_weights=base)
     eta, met = solve_eta(draws, posterior.mixture, goal, least_ess=_LEAST_ESS)
-    return eta if met else None
+    there = draws.reweigh(replace(posterior.mixture, eta=eta))
+    return _Found(eta, met, pool.z, there.pool_weights)
 
 
-def _climb_by_tilts(posterior: GibbsPosterior, rng: np.random.Generator) -> Tilted:
+def _climb_by_tilts(posterior: GibbsPosterior, rng: np.random.Generator) -> Drawn:
     """Draw from tilts of growing divergence until these draws meet the goal; none if they never do."""
     direction = tilt(posterior)
     if direction is None:
         return []
-    tilted: Tilted = []
+    drawn: Drawn = []
     for number in range(_MOST_DOUBLINGS):
         divergence = _FIRST_DIVERGENCE * 2.0**number
-        tilted.append(_draw_tilted(posterior, rng, direction.with_divergence(divergence), _DRAWS))
-        if _meets_goal(posterior, tilted[-1][1]):
+        drawn.append(_draw_tilted(posterior, rng, direction.with_divergence(divergence), _DRAWS))
+        if _meets_goal(posterior, drawn[-1][1]):
             between = [divergence * 2.0 ** (part - 1.0) for part in _BETWEEN]
             some = [direction.with_divergence(one) for one in between]
-            return tilted + [_draw_tilted(posterior, rng, one, _DRAWS_BETWEEN) for one in some]
+            return drawn + [_draw_tilted(posterior, rng, one, _DRAWS_BETWEEN) for one in some]
     return []
 
 

@@ -100,7 +100,9 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
         whose += [max(whose, default=-1) + 1] * (len(components) - len(whose))
     whose += [max(whose) + 1] * len(tilted)
     by_tilts = _TILTED_WEIGHT if tilted else 0.0
-    weights = np.repeat([(1 - by_tilts) / len(components), by_tilts / max(len(tilted), 1)], [len(components), len(tilted)])
+    weights = np.repeat(
+        [(1 - by_tilts) / len(components), by_tilts / max(len(tilted), 1)], [len(components), len(tilted)]
+    )
     return MixtureProposal((*components, *tilted), 1 - _DEFENCE, weights, np.array(whose))
 
 
@@ -312,14 +314,14 @@ def run_proposal(
     known: tuple[Array, Array],
     n_effective: float,
     most: int,
+    known_tilt: TiltedProduct | None = None,
 ) -> ProposalRun:
     """Adapt a mixture at the modes, then draw ``n_effective`` effective draws, none if each takes over 60 draws."""
     adaptation = ProposalAdaptation(posterior, plain, known, rng)
     direction, lowest = tilt(posterior), float(modes.neg_log_density[0])
     tilted = [] if direction is None else [direction.with_divergence(share * lowest) for share in _DIVERGENCES]
-    proposal = initial_proposal(modes, posterior, tilted).with_strata(
-        adaptation.stratify(), _STRATA_SHARE
-    )
+    tilted += [] if known_tilt is None else [known_tilt]
+    proposal = initial_proposal(modes, posterior, tilted).with_strata(adaptation.stratify(), _STRATA_SHARE)
     pilot = _pilot_size(plain.z.shape[1])
     best, failures, efficiency = proposal, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))

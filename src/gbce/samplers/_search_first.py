@@ -26,7 +26,7 @@ from gbce.samplers._islands import (
     estimate_mass_around,
     shows_missed_mass,
 )
-from gbce.samplers._pilot import find_first_eta
+from gbce.samplers._pilot import Pilot, find_first_eta
 from gbce.samplers._proposals import MixtureProposal, join_proposals
 from gbce.samplers._runs import (
     KEPT,
@@ -42,6 +42,7 @@ from gbce.samplers._runs import (
 )
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, StallDetector
+from gbce.samplers._tilts import TiltedProduct
 from gbce.search import Modes, neg_log_density_of
 
 __all__ = ["SearchFirst"]
@@ -80,6 +81,7 @@ class SearchFirst:
     n_effective: float  # effective sample size that is wanted
     max_looks: int  # most runs of adaptive importance sampling; with 0 there is no search
     islands: Islands  # options of tempered runs
+    tilt: TiltedProduct | None = None  # a component of every proposal, if there is one
     starts: Starts | None = field(init=False, default=None)
     found: list[Modes] = field(init=False, default_factory=list)
     runs: list[ProposalRun] = field(init=False, default_factory=list)
@@ -122,7 +124,7 @@ class SearchFirst:
         does not end in a solution, a large tempered run walks the whole path.
         """
         unlimited = self._can_search and not self.posterior.budget.limited
-        eta = find_first_eta(self.posterior, self.rng, self.first) if unlimited else None
+        eta, self.tilt = find_first_eta(self.posterior, self.rng, self.first) if unlimited else Pilot(None)
         for _ in range(_MOST_ETAS):
             if eta is None:
                 break
@@ -138,7 +140,9 @@ class SearchFirst:
         assert goal is not None
         mixture = replace(posterior.mixture, eta=eta)
         at = replace(posterior, mixture=mixture, goal=None)
-        run = SearchFirst(at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands)
+        run = SearchFirst(
+            at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands, self.tilt
+        )
         draws = run.draw()
         solved = solve_eta_nearby(draws, mixture, goal)
         return draws.reweigh(replace(mixture, eta=solved.eta)), solved.met
@@ -240,7 +244,7 @@ class SearchFirst:
             if len(modes.neg_log_density) == 0 or most == 0:  # no point has a finite loss
                 return None
             try:
-                return run_proposal(posterior, rng, modes, plain, known, half, most)
+                return run_proposal(posterior, rng, modes, plain, known, half, most, self.tilt)
             except BudgetSpentError as error:
                 return error
 

@@ -36,7 +36,9 @@ class TiltedProduct:
     """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
 
     tail: Array  # (m,): mass of N(0, 1) on either side of the middle step, on which a column stays unchanged
-    size: Array  # (2 * steps + 1, m): change on each step, from the lowest values to the highest, that evaluated being 1
+    size: (
+        Array  # (2 * steps + 1, m): change on each step, from the lowest values to the highest, that evaluated being 1
+    )
     slope: Array  # (2, m): log density per unit of change, below and above the middle step
 
     @property
@@ -121,7 +123,9 @@ class TiltedProduct:
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             tilted = replace(self, slope=middle * self.slope)
-            low, high = (middle, high) if float((tilted._mass * tilted._log_ratio).sum()) < divergence else (low, middle)
+            low, high = (
+                (middle, high) if float((tilted._mass * tilted._log_ratio).sum()) < divergence else (low, middle)
+            )
         return tilted
 
     def find_steps(self, z: Array) -> "Steps":
