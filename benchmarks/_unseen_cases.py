@@ -126,11 +126,11 @@ class Case:
             return lambda rows: self.model.predict(rows)
         return gbce.classifier(lambda rows: self.model.predict_proba(rows), list(self.classes))
 
-    def explain(self) -> gbce.Explanation:
-        """Put the question to gbce."""
+    def explain(self, eta: Any = None) -> gbce.Explanation:
+        """Put the question to gbce, at the case's own eta or at another."""
         how: dict[str, Any] = {} if self.rules is None else {"policy": None}
         explainer = gbce.Explainer(
-            self.given_model(), self.data, space=self.space, prior=self.prior, eta=self.eta, **how
+            self.given_model(), self.data, space=self.space, prior=self.prior, eta=eta or self.eta, **how
         )
         return explainer.explain(self.row, self.target, rules=self.rules, seed=self.seed, progress=False)
 
@@ -139,11 +139,11 @@ class Case:
         rows = pd.DataFrame(points, columns=self.data.columns) if isinstance(self.data, pd.DataFrame) else points
         return _read(self.model, rows, self.target)
 
-    def solve(self) -> Exact:
-        """Return the exact figures."""
+    def solve(self, eta: float | None = None) -> Exact:
+        """Return the exact figures, at the case's own eta or at another."""
         boxes = boxes_of(self.trees, len(self.columns))
         read = self.read(boxes.points(self.space.scale))
-        return sum_over_boxes(boxes, read.loss, read.reached, self.columns, self.space.scale, self.eta)
+        return sum_over_boxes(boxes, read.loss, read.reached, self.columns, self.space.scale, eta or self.eta)
 
 
 def _read(model: Any, rows: Any, target: Any) -> Any:

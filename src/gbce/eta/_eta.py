@@ -335,8 +335,10 @@ class Solved(NamedTuple):
     met: bool
 
 
-def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None = None) -> Solved:
-    """Search from the goal's least eta to ``top``, or as far as the effective sample size allows.
+def solve_eta(
+    draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None = None, least_ess: float = ENOUGH_ESS
+) -> Solved:
+    """Search from the goal's least eta to ``top``, or as far as the effective sample size is ``least_ess``.
 
     Every eta up to there is a reweighting of the same points, so the whole path costs no model call. If the shortfall
     decreases along it, eta is found by bisection; otherwise the path is walked from the prior.
@@ -346,7 +348,8 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     def weights(eta: float) -> Array:
         return normalise(draws.log_base_weights - replace(mixture, eta=eta).potential(pool.loss) - pool.log_correction)
 
-    return solve_eta_among(weights, pool.loss[:, 0], pool.reached[:, 0], mixture, goal, top)
+    reading = pool.loss[:, 0], pool.reached[:, 0]
+    return solve_eta_among(weights, *reading, mixture, goal, top, least_ess=least_ess)
 
 
 def solve_eta_nearby(draws: Draws, mixture: Mixture, goal: EtaGoal) -> Solved:
@@ -376,6 +379,7 @@ def solve_eta_among(
     goal: EtaGoal,
     top: float | None,
     least: float | None = None,
+    least_ess: float = ENOUGH_ESS,
 ) -> Solved:
     """Search given weights ``(n,)`` as a function of eta, and losses and verdicts ``(n,)`` of the first model.
 
@@ -394,7 +398,7 @@ def solve_eta_among(
     if shortfall_at(least) <= 0:
         return Solved(least, True)
     if top is None:
-        top = _find_largest_supported(lambda eta: effective_sample_size(weights(eta)) >= ENOUGH_ESS)
+        top = _find_largest_supported(lambda eta: effective_sample_size(weights(eta)) >= least_ess)
     if top < least:
         return Solved(top, False)
     if _is_monotone(loss, reached, mixture):

@@ -1,10 +1,10 @@
-"""Proposal distributions of adaptive importance sampling: Gaussian mixtures, tilted products, marginals, strata.
+"""Proposal distributions of adaptive importance sampling: Gaussian mixtures, products of marginals, strata.
 
 All live in the latent space, and all densities are taken against its base distribution ``N(0, I)``. Draws are weighted
 by the density of the whole mixture, so that a poor fit costs effective sample size but never biases the result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,23 +15,13 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from gbce._numerics import MATRIX_UP_TO, TINY, effective_sample_size, log_sum_exp, normalise, resample_evenly
 from gbce.base import Array
-from gbce.draws import Draws, Points, log_target
-from gbce.posterior import GibbsPosterior, Mixture
+from gbce.draws import Draws
+from gbce.posterior import Mixture
 from gbce.predictors import Partition
-from gbce.priors import LocatedPrior
 from gbce.samplers._moves import NormalComponent
-from gbce.search import Modes
+from gbce.samplers._tilts import TiltedProduct
 
-__all__ = [
-    "MANY",
-    "MixtureProposal",
-    "ProductOfMarginals",
-    "Strata",
-    "TiltedProduct",
-    "fit_proposal",
-    "join_proposals",
-    "tilt",
-]
+__all__ = ["MixtureProposal", "ProductOfMarginals", "Strata", "fit_proposal", "join_proposals"]
 
 # Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
 _MOST_STRATA = 512
@@ -41,14 +31,7 @@ _IRRELEVANT = 25.0  # potential above the lowest: less than exp(-25) of the dens
 _FLATTER = 0.5  # power of the estimated masses for half of the draws, because estimates may be far off
 _LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
 
-# Tilted products; chosen by hand, as draws are weighted by their density.
-MANY = 40  # coordinates from which components around modes are not enough
-_STEPS, _DEPTH = 16, 0.5  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
-_EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
-_SHARES = (0.25, 0.35, 0.5, 0.7, 1.0)  # of the lowest negative log density: divergences of tilts from N(0, I)
-_HALVINGS = 60  # of an interval: to the last digits
-_WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
-_FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
+# Products of marginals; chosen by hand, as draws are weighted by their density.
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
 _EDGES = np.linspace(-4.2, 4.2, 29)  # of histogram bins: some fit into the spike of a column that seldom changes
 _KEPT_LATENT = 1 / 6  # weight of N(0, 1) in each marginal, at least, since an empty bin may have mass
@@ -174,97 +157,7 @@ def _draw_truncated(rng: np.random.Generator, low: Array, high: Array) -> Array:
     return np.where(flip, -z, z)
 
 
-# --- exponentially tilted products ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TiltedProduct:
-    """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
-
-    tail: Array  # (m,): mass of N(0, 1) on either side of the middle step, on which a column stays unchanged
-    price: Array  # (2 * steps + 1, m): change of the potential on each step, from the lowest values to the highest
-    power: float  # strength of the tilt towards steps that lower the potential
-
-    @property
-    def dimension(self) -> int:
-        """Number of latent coordinates."""
-        return len(self.tail)
-
-    @cached_property
-    def _base_mass(self) -> Array:
-        """Mass of ``N(0, 1)`` on each step, ``(2 * steps + 1, m)``."""
-        side = -np.diff(np.append(_tail_shares(), 0.0))[:, None] * self.tail
-        return np.concatenate([side[::-1], 1.0 - 2.0 * self.tail[None, :], side])
-
-    @cached_property
-    def _log_ratio(self) -> Array:
-        """Log density of each step against ``N(0, 1)``, ``(2 * steps + 1, m)``."""
-        tilt = np.clip(-self.power * self.price, -_FARTHEST, _FARTHEST)
-        return tilt - np.log((self._base_mass * np.exp(tilt)).sum(axis=0))
-
-    def transform(self, e: Array) -> Array:
-        """Turn standard normal noise ``(n, m)`` into draws."""
-        ratio, column = np.exp(self._log_ratio), np.arange(self.dimension)
-        start, below = (np.cumsum(mass, axis=0) - mass for mass in (self._base_mass, self._base_mass * ratio))
-        u = ndtr(e)
-        step = np.zeros(e.shape, dtype=np.intp)
-        for one in below[1:]:
-            step += u > one
-        latent = start[step, column] + (u - below[step, column]) / ratio[step, column]
-        return np.asarray(ndtri(np.clip(latent, _LEAST, _MOST)))
-
-    def log_density(self, z: Array) -> Array:
-        """Return the log density ``(n,)`` against ``N(0, I)``."""
-        return self.log_density_on(self.find_steps(z))
-
-    def log_density_on(self, steps: "Steps") -> Array:
-        """Return the log density ``(n,)`` of points whose steps are known: equal ``tail`` means equal steps."""
-        return _sum_over_steps(steps, self._log_ratio)
-
-    def refit(self, z: Array, weights: Array) -> "TiltedProduct":
-        """Return the maximum-likelihood tilt for weighted points ``(n, m)``: it matches their mean total price."""
-        gain = float(weights @ _sum_over_steps(self.find_steps(z), self.price))
-        return self._solve_power(lambda component: component._expect(component.price) > gain)
-
-    def with_divergence(self, divergence: float) -> "TiltedProduct":
-        """Return the tilt with this Kullback-Leibler divergence from ``N(0, I)``, or the largest it can have."""
-        return self._solve_power(lambda component: component._expect(component._log_ratio) < divergence)
-
-    def _solve_power(self, short: Callable[["TiltedProduct"], bool]) -> "TiltedProduct":
-        """Find by bisection the largest power at which the tilt still falls ``short``."""
-        component, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
-        for _ in range(_HALVINGS):
-            component = replace(self, power=0.5 * (low + high))
-            low, high = (component.power, high) if short(component) else (low, component.power)
-        return component
-
-    def _expect(self, values: Array) -> float:
-        """Return the expected sum of values ``(2 * steps + 1, m)`` of the steps."""
-        return float((self._base_mass * np.exp(self._log_ratio) * values).sum())
-
-    def find_steps(self, z: Array) -> "Steps":
-        """Return the steps of points ``(n, m)``."""
-        row, column = np.nonzero(np.abs(z) > -ndtri(self.tail))  # most coordinates lie on their middle step
-        there = z[row, column]
-        depth = np.log(self.tail[column]) - log_ndtr(-np.abs(there))
-        out = 1 + np.minimum(np.maximum(depth / _DEPTH, 0.0), _STEPS - 1).astype(np.intp)
-        return Steps(len(z), row, column, _STEPS + np.where(there < 0, -out, out))
-
-
-class Steps(NamedTuple):
-    """Steps of ``n`` points other than middle ones ``(k,)``: points, coordinates and steps."""
-
-    n: int
-    row: Array
-    column: Array
-    step: Array
-
-
-def _sum_over_steps(steps: Steps, values: Array) -> Array:
-    """Sum the values ``(2 * steps + 1, m)`` of the steps of each point: ``(n,)``."""
-    middle = values[_STEPS]
-    more = values[steps.step, steps.column] - middle[steps.column]
-    return middle.sum() + np.bincount(steps.row, weights=more, minlength=steps.n)
+# --- products of marginals --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,44 +215,6 @@ def _find_bins(z: Array) -> Array:
 def _bin_masses() -> Array:
     """Return the mass of ``N(0, 1)`` in each bin of a histogram."""
     return np.diff(ndtr(_EDGES), prepend=0.0, append=1.0)
-
-
-def _tail_shares() -> Array:
-    """Return the share of a side's mass ``(steps,)`` beyond the beginning of each of its steps."""
-    return np.exp(-_DEPTH * np.arange(_STEPS))
-
-
-def tilt(posterior: GibbsPosterior, modes: Modes) -> list[TiltedProduct]:
-    """Return tilted products that diverge from ``N(0, I)`` about as far as a posterior with these modes can."""
-    prior, m = posterior.prior, posterior.prior.dimension
-    if not prior.spikes or m < MANY or len(modes.neg_log_density) == 0:
-        return []
-    tail = ndtr(-_find_spike_edges(prior))
-    middle = -ndtri(_tail_shares()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
-    price = np.concatenate([_price_steps(posterior, -middle)[::-1], np.zeros((1, m)), _price_steps(posterior, middle)])
-    flat, lowest = TiltedProduct(tail, price, 0.0), float(modes.neg_log_density[0])
-    return [flat.with_divergence(share * lowest) for share in _SHARES] if price.any() else []
-
-
-def _price_steps(posterior: GibbsPosterior, z: Array) -> Array:
-    """Return the potential's change on the steps ``(steps, m)`` of one side, extrapolated from one step each."""
-    prior = posterior.prior
-    points = Points.evaluate(posterior, np.vstack([np.zeros((1, z.shape[1])), np.diag(z[_EVALUATED])]))
-    potential = -log_target(posterior.mixture, points)
-    with np.errstate(invalid="ignore"):
-        price = np.nan_to_num(potential[1:] - potential[0], nan=0.0, posinf=_FARTHEST, neginf=0.0)
-    change = np.abs(np.nan_to_num(prior.place(z).x - prior.x0))[:, prior.free]
-    return price * change / np.where(change[_EVALUATED] > 0, change[_EVALUATED], 1.0)
-
-
-def _find_spike_edges(prior: LocatedPrior) -> Array:
-    """Return how far each latent coordinate goes without changing its column ``(m,)``, by bisection."""
-    low, high = np.zeros(prior.dimension), np.full(prior.dimension, _WIDEST_SPIKE)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        stays = np.isclose(prior.place(middle[None, :]).x[0], prior.x0, rtol=0, atol=0, equal_nan=True)[prior.free]
-        low, high = np.where(stays, middle, low), np.where(stays, high, middle)
-    return low
 
 
 # --- mixture proposals ------------------------------------------------------------------------------------------------
@@ -428,13 +283,8 @@ class MixtureProposal:
         """Write the log densities of the components and strata against ``N(0, I)`` into ``parts`` ``(n, k)``."""
         normal = np.flatnonzero([isinstance(component, NormalComponent) for component in self.components])
         parts[:, normal] = self._stacked.log_densities(z)
-        tail, steps = np.zeros(0), None
         for k, component in enumerate(self.components):
-            if isinstance(component, TiltedProduct):  # finding the steps is most of the work, and tails are equal
-                if steps is None or not np.array_equal(component.tail, tail):
-                    tail, steps = component.tail, component.find_steps(z)
-                parts[:, k] = component.log_density_on(steps)
-            elif not isinstance(component, NormalComponent):
+            if not isinstance(component, NormalComponent):
                 parts[:, k] = component.log_density(z)
         if self.strata is not None:
             parts[:, -1] = self.strata.log_density(z)

@@ -17,7 +17,8 @@ from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._islands import Coverage
 from gbce.samplers._moves import NormalComponent
-from gbce.samplers._proposals import MANY, MixtureProposal, ProductOfMarginals, Strata, TiltedProduct, tilt
+from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals, Strata
+from gbce.samplers._tilts import TiltedProduct, tilt
 from gbce.search import Modes
 
 __all__ = [
@@ -41,6 +42,12 @@ _CURVED = 0.5  # curvature of the potential, that of N(0, I) being one, beyond w
 _NARROW = 0.2  # standard deviation of the narrow component in the changed coordinates
 _NARROWEST = 1e-4  # initial variance of any component
 WIDER = 1.25  # times a variance: weights of a proposal that is too narrow have heavy tails
+_MANY = 40  # coordinates from which a mode's own small errors count
+_TILTED_WEIGHT = 0.5  # of tilts together, beside components at modes
+_DIVERGENCES = (0.35, 0.6, 1.0)  # of tilts from N(0, I), as shares of the lowest negative log density
+# Coordinates from which there are tilts. With 30 they took a third of the rows, under a regression and a network; with
+# less than a dozen, components at modes and strata do as well.
+_MANY_FOR_TILTS = 12
 
 # Adaptation; chosen by hand.
 _POINTS_PER_COORDINATE, _FEWEST_POINTS = 2.0, 12.0  # effective points that a fit needs: their sum
@@ -94,12 +101,15 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
         components += [wide, _make_tail_component(z, curvature), narrow]
         if gradient.any():
             components.append(_make_gauss_newton_component(z, gradient, float(at_mode)))
-        if gradient.any() and len(z) >= MANY:
+        if gradient.any() and len(z) >= _MANY:
             components.append(_make_gauss_newton_component(_project_on_gradient(z, gradient), gradient, float(at_mode)))
         whose += [max(whose, default=-1) + 1] * (len(components) - len(whose))
-    k = len(components) + len(tilted)
     whose += [max(whose) + 1] * len(tilted)
-    return MixtureProposal((*components, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
+    by_tilts = _TILTED_WEIGHT if tilted else 0.0
+    weights = np.repeat(
+        [(1 - by_tilts) / len(components), by_tilts / max(len(tilted), 1)], [len(components), len(tilted)]
+    )
+    return MixtureProposal((*components, *tilted), 1 - _DEFENCE, weights, np.array(whose))
 
 
 def _make_tail_component(z: Array, curvature: Array) -> NormalComponent:
@@ -194,23 +204,19 @@ class ProposalAdaptation:
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z if counted.all() else self.points.z[counted], weights[counted]
-        plain = weights
         if effective_sample_size(weights) < self.enough_points:
             weights = _clip_weights(weights, int(self.enough_points))
         log_parts = proposal.log_component_parts(z) + np.log(proposal.share)
         mixture = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
         part = log_parts - mixture[:, None]
         np.exp(part, out=part)
-        tilted = np.zeros(part.shape[1], dtype=bool)  # strata, if any, are the last column
-        tilted[: len(proposal.components)] = [isinstance(one, TiltedProduct) for one in proposal.components]
-        # a tilt has one parameter: it takes few points, unclipped
-        part *= np.where(tilted, plain[:, None], weights[:, None])
+        part *= weights[:, None]
         mass = part.sum(axis=0)
         components: list[NormalComponent | TiltedProduct | ProductOfMarginals] = []
         for component, own, total in zip(proposal.components, part.T, mass, strict=False):
             size = total**2 / max(float(np.square(own).sum()), TINY)
             if isinstance(component, TiltedProduct):
-                components.append(component.refit(z, own / total) if size >= _FEWEST_POINTS else component)
+                components.append(component.refit(z, own / total, size) if size >= _FEWEST_POINTS else component)
             elif isinstance(component, ProductOfMarginals):
                 components.append(component)
             else:
@@ -319,12 +325,12 @@ def run_proposal(
     known: tuple[Array, Array],
     n_effective: float,
     most: int,
+    known_tilt: TiltedProduct | None = None,
 ) -> ProposalRun:
     """Adapt a mixture at the modes, then draw ``n_effective`` effective draws, none if each takes over 60 draws."""
     adaptation = ProposalAdaptation(posterior, plain, known, rng)
-    proposal = initial_proposal(modes, posterior, tilt(posterior, modes)).with_strata(
-        adaptation.stratify(), _STRATA_SHARE
-    )
+    tilted = _make_tilts(posterior, float(modes.neg_log_density[0]), known_tilt)
+    proposal = initial_proposal(modes, posterior, tilted).with_strata(adaptation.stratify(), _STRATA_SHARE)
     pilot = _pilot_size(plain.z.shape[1])
     best, failures, efficiency = proposal, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
@@ -357,6 +363,15 @@ def run_proposal(
             return ProposalRun(final, drawn, n, modes, efficiency)
         adaptation.add(final, drawn)
     return ProposalRun(final, plain.take(np.zeros(0, dtype=int)), 0, modes, efficiency)
+
+
+def _make_tilts(posterior: GibbsPosterior, lowest: float, known_tilt: TiltedProduct | None) -> list[TiltedProduct]:
+    """Return tilts for a posterior of this lowest negative log density; none with few coordinates."""
+    direction = tilt(posterior) if posterior.prior.dimension >= _MANY_FOR_TILTS else None
+    if direction is None:
+        return []
+    tilted = [direction.with_divergence(share * lowest) for share in _DIVERGENCES]
+    return tilted if known_tilt is None else [*tilted, known_tilt]
 
 
 def pool_runs(runs: Sequence[ProposalRun]) -> Coverage:

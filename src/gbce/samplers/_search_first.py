@@ -19,7 +19,6 @@ from gbce.posterior import GibbsPosterior, Mixture, run_together
 from gbce.priors import LocatedPrior
 from gbce.samplers._importance import SMCInfo, draw_candidates
 from gbce.samplers._islands import (
-    LEAST_ISLANDS,
     Coverage,
     Islands,
     Run,
@@ -27,6 +26,7 @@ from gbce.samplers._islands import (
     estimate_mass_around,
     shows_missed_mass,
 )
+from gbce.samplers._pilot import Pilot, find_first_eta
 from gbce.samplers._proposals import MixtureProposal, join_proposals
 from gbce.samplers._runs import (
     KEPT,
@@ -42,6 +42,7 @@ from gbce.samplers._runs import (
 )
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, StallDetector
+from gbce.samplers._tilts import TiltedProduct
 from gbce.search import Modes, neg_log_density_of
 
 __all__ = ["SearchFirst"]
@@ -63,10 +64,9 @@ _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the last eta of a run for a goal,
 _FEW_COORDINATES, _TRIED_AROUND = 3, 16  # in which the mass around unexplained points is estimated; number of points
 _AROUND = 1_000  # points drawn around modes to see whether a tempered run has missed them
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: known to about 1%
-# A first value of eta: points and sweeps of the small run for it; most values to draw at; and the share of the wanted
-# effective draws that the solution must keep. On four networks and regressions, two rows each, the first value was
-# within a factor of two of the solution, which kept 0.9 to 1.5 times the effective draws of the first value.
-_PILOT_POINTS, _PILOT_SWEEPS, _MOST_ETAS, _CARRIED = 200, 8, 3, 0.1
+# Most values of eta to draw at, and the share of the wanted effective draws that the solution must keep. On four
+# networks and regressions, two rows each, it kept 0.9 to 1.5 times the effective draws of the first value.
+_MOST_ETAS, _CARRIED = 3, 0.1
 _MODES_SHARE = 0.5  # of these points that come from components at modes
 
 
@@ -81,6 +81,7 @@ class SearchFirst:
     n_effective: float  # effective sample size that is wanted
     max_looks: int  # most runs of adaptive importance sampling; with 0 there is no search
     islands: Islands  # options of tempered runs
+    tilt: TiltedProduct | None = None  # a component of every proposal, if there is one
     starts: Starts | None = field(init=False, default=None)
     found: list[Modes] = field(init=False, default_factory=list)
     runs: list[ProposalRun] = field(init=False, default_factory=list)
@@ -119,11 +120,12 @@ class SearchFirst:
     def draw_for_goal(self) -> Draws:
         """Find the eta that meets the goal, and draw there.
 
-        Draws at any fixed eta have weights of known density, so that eta can be solved for on them. A small tempered
-        run gives a first value; if the draws there do not carry the solution, they are drawn afresh at it. Where that
+        Draws at any fixed eta have weights of known density, so that eta can be solved for on them. A small pilot
+        gives a first value; if the draws there do not carry the solution, they are drawn afresh at it. Where that
         does not end in a solution, a large tempered run walks the whole path.
         """
-        eta = self._find_first_eta() if self._can_search and not self.posterior.budget.limited else None
+        unlimited = self._can_search and not self.posterior.budget.limited
+        eta, self.tilt = find_first_eta(self.posterior, self.rng, self.first) if unlimited else Pilot(None)
         for _ in range(_MOST_ETAS):
             if eta is None:
                 break
@@ -133,24 +135,15 @@ class SearchFirst:
             eta = draws.rungs[-1] if met or draws.rungs[-1] != eta else None
         return self._temper_for_goal()
 
-    def _find_first_eta(self) -> float | None:
-        """Return about the eta that meets the goal, by a small tempered run; ``None`` if it may not exist."""
-        posterior, goal = self.posterior, self.posterior.goal
-        assert goal is not None
-        small = Islands(_PILOT_POINTS, LEAST_ISLANDS, _PILOT_SWEEPS, max_rounds=1)
-        draws = small.temper(posterior, self.rng, Bridge(posterior.mixture), self.first).draws
-        within_reach = len(posterior.predictors) == 1 and draws.pool.reached[:, 0].any()
-        if not (draws.info.goal_met or within_reach):
-            return None  # several models may never meet it, and a target may be out of reach: the large run tells
-        return max(draws.rungs[-1], goal.least)
-
     def _solve_at(self, eta: float) -> tuple[Draws, bool]:
         """Draw at a fixed eta and reweight to the nearby one that meets the goal; return also whether it does."""
         posterior, goal = self.posterior, self.posterior.goal
         assert goal is not None
         mixture = replace(posterior.mixture, eta=eta)
         at = replace(posterior, mixture=mixture, goal=None)
-        run = SearchFirst(at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands)
+        run = SearchFirst(
+            at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands, self.tilt
+        )
         draws, self.coverage = run.draw(), run.coverage
         solved = solve_eta_nearby(draws, mixture, goal)
         return draws.reweigh(replace(mixture, eta=solved.eta)), solved.met
@@ -252,7 +245,7 @@ class SearchFirst:
             if len(modes.neg_log_density) == 0 or most == 0:  # no point has a finite loss
                 return None
             try:
-                return run_proposal(posterior, rng, modes, plain, known, half, most)
+                return run_proposal(posterior, rng, modes, plain, known, half, most, self.tilt)
             except BudgetSpentError as error:
                 return error
 
