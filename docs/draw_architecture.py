@@ -47,7 +47,7 @@ WAY_OF_A_ROW = (
     Step("predictors/_panel.py", "Panel.ask_alone", "models are evaluated within the budget, first at the row itself"),
     Step(
         "samplers/_smc.py",
-        "SMC.sample",
+        "SMC.sample_with_coverage",
         "importance sampling, then proposals around modes, or tempering up to eta",
     ),
     Step("draws/_draws.py", "Draws.weigh", "evaluated points with weights, which everything later reads"),

@@ -62,8 +62,8 @@ def test_rows_share_model_calls_that_are_paid_for(paid):
     assert table.n_model_calls == len(asked)
     assert (table.n_model_calls < 0.5 * table.diagnostics["n_model_calls"].sum()) == paid
     assert table.n_model_rows == sum(asked)
-    # one row at a time is only what a user would ask about: the row itself, decisions and the answer
-    assert asked.count(1) <= len(ROWS) * (2 + len(RULES))
+    if paid:  # hardly a call for a single row: decisions and answers are evaluated in one call, too
+        assert asked.count(1) <= len(ROWS)
 
 
 def test_same_bits_whatever_n_jobs(monkeypatch):

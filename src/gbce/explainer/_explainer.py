@@ -16,12 +16,11 @@ from gbce.decisions import Reliable, apply_rule, evaluate_points, require_rule
 from gbce.eta import EtaRule
 from gbce.explainer._answering import find_safe_box
 from gbce.explainer._follow_up import explain_given
-from gbce.explainer._records import Progress, watched
+from gbce.explainer._records import Progress, short_traceback, watched
 from gbce.explainer._session import open_session
 from gbce.explanation import Event, Explanation, SafeBox, choice_table
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine
-from gbce.predictors import short_traceback
 from gbce.space import Space, has_labels
 from gbce.stress import explainer_survival, frontier, sensitivity
 

@@ -1,19 +1,24 @@
-"""What is recorded and shown of a run: the settings of the explainer as strings, and a progress bar."""
+"""What is recorded and shown of a run: settings as strings, a progress bar, and the errors of models."""
 
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from tqdm.auto import tqdm
 
 from gbce._validation import printable
 from gbce.budget import Budget
+from gbce.predictors import PredictionError
 
-__all__ = ["Progress", "describe_settings", "is_shown", "watched"]
+__all__ = ["Progress", "describe_settings", "is_shown", "short_traceback", "watched"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LONGEST = 300  # characters of a recorded setting; longer ones, such as a covariance, are cut and hashed; by hand
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # memory addresses in a repr, which differ between runs
@@ -128,3 +133,19 @@ def watched(budget: Budget, progress: Any) -> Iterator[None]:
     finally:
         budget.watch = None
         bar.close()
+
+
+# --- errors of models ------------------------------------------------------------------------------------------------
+
+
+def short_traceback(method: Callable[P, T]) -> Callable[P, T]:
+    """Return a method whose prediction errors show the traceback of the model, and of the package only this call."""
+
+    @wraps(method)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(*args, **options)
+        except PredictionError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call

@@ -7,8 +7,7 @@ probabilities. For a support vector machine or a perceptron they increase with t
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -28,11 +27,7 @@ __all__ = [
     "name_classes",
     "shares",
     "shares_of_scores",
-    "short_traceback",
 ]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
@@ -44,19 +39,6 @@ _REBUILT = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold
 
 class PredictionError(RuntimeError):
     """A model raised or returned something unusable; the message names the model, the batch and the row."""
-
-
-def short_traceback(method: Callable[P, T]) -> Callable[P, T]:
-    """Return a method whose prediction errors show the traceback of the model, and of the package only this call."""
-
-    @wraps(method)
-    def call(*args: P.args, **options: P.kwargs) -> T:
-        try:
-            return method(*args, **options)
-        except PredictionError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    return call
 
 
 def _skip_own_frames(error: Exception) -> Exception:
