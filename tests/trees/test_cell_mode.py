@@ -135,14 +135,17 @@ def test_all_single_moves_from_any_place_come_to_what_the_model_says(kind):
     for _ in range(3):
         descent.slots = np.array([rng.choice(can[reachable.feature[can] == i]) for i in range(len(reachable.moving))])
         scan = descent.scan()
+        assert (scan.to == can).all()
         slots = np.tile(descent.slots, (len(can), 1))
         slots[np.arange(len(can)), reachable.feature[can]] = can
         x = reachable.points(slots)
         evaluated = scene.posterior.evaluate(x)
-        np.testing.assert_allclose(scan.cost[can], scene.posterior.prior.cost(x), atol=1e-9)
-        np.testing.assert_allclose(scan.potential[can], scene.mixture.potential(evaluated.loss), rtol=1e-6, atol=1e-9)
-        assert scan.potential_here + scan.cost_here == pytest.approx((scan.potential + scan.cost)[descent.slots[0]])
-        assert (scan.reached[can] == evaluated.reached[:, 0]).all()
+        np.testing.assert_allclose(scan.cost, scene.posterior.prior.cost(x), atol=1e-9)
+        np.testing.assert_allclose(scan.potential, scene.mixture.potential(evaluated.loss), rtol=1e-6, atol=1e-9)
+        assert scan.potential_here + scan.cost_here == pytest.approx(
+            (scan.potential + scan.cost)[can == descent.slots[0]][0]
+        )
+        assert (scan.reached == evaluated.reached[:, 0]).all()
 
 
 @pytest.mark.parametrize("kind", ["boosting", "class", "votes"])

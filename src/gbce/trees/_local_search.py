@@ -35,11 +35,13 @@ TUNING = Tuning()
 
 
 class Scan(NamedTuple):
-    """Potential, verdict and cost after each single move, each ``(N,)``, and at the place itself.
+    """Potential, verdict and cost after single moves to slots ``to``, each ``(k,)``, and at the place itself.
 
-    The potential is what a path lowers; a cost is infinite for moves that are not allowed.
+    The potential is what a path lowers; a cost is infinite for moves that are not allowed. By price, moves that neither
+    reach the target nor lower the potential are left out.
     """
 
+    to: Array
     potential: Array
     reached: Array
     cost: Array
@@ -72,11 +74,11 @@ class LocalSearch:
         self.constrained = bool(reachable.space.constraints) or not reachable.all_paid
         self.is_change = reachable.is_change
         self.price = np.where(reachable.paid[reachable.feature], reachable.price, 0.0)
-        self.attainable = np.isfinite(reachable.price)
+        self.attainable = np.flatnonzero(np.isfinite(reachable.price))
         self.slots = reachable.here.copy()  # the current place
         self.fewest_changes, self.most_changes = 0, len(reachable.moving)
         self.n_scans, self.most_scans = 0, np.inf if by_price else TUNING.most_scans
-        self._scans: dict[bytes, tuple[Array, Array]] = {}
+        self._scans: dict[bytes, tuple[Array, Array, Array, float, bool]] = {}
         self._recorded: dict[bytes, int] = {}  # number of changes for which a place was recorded last
         self._descended: set[tuple[bytes, int, int, bool]] = set()
         self._admissible: dict[bytes, bool] = {}
@@ -84,7 +86,7 @@ class LocalSearch:
     # --- for subclasses -----------------------------------------------------------------------------------------
 
     def record(self, scan: Scan, changes: Array) -> None:
-        """Record the best of all single moves, which have ``changes`` ``(N,)``, including the current place."""
+        """Record the best of the single moves, which have ``changes`` ``(k,)``, including the current place."""
 
     def end_descent(self, total: float) -> None:
         """Note that a descent ended at the current place."""
@@ -99,18 +101,14 @@ class LocalSearch:
         """Return all single moves from the current place, and record the best of them."""
         reachable, key = self.reachable, self.slots.tobytes()
         if key not in self._scans:
-            self.n_scans += 1
-            if len(self._scans) * len(self.price) > TUNING.remembered:
-                self._scans.clear()
-            cells = reachable.cells_at(self.slots[None, :])[0]
-            self._scans[key] = self.read(self.trees.score_moves(cells, reachable.moving, reachable.starts))
-        potential, reached = self._scans[key]
-        own, changed = self.price[self.slots], self.is_change[self.slots]
+            self._scans[key] = self._read_moves()
+        to, potential, reached, potential_here, reached_here = self._scans[key]
+        own, changed, feature = self.price[self.slots], self.is_change[self.slots], reachable.feature[to]
         n, here = int(changed.sum()), float(own.sum())
-        cost = here - own[reachable.feature] + self.price
-        changes = n - changed[reachable.feature] + self.is_change
-        cost[(changes > max(self.most_changes, n - 1)) | (cost > self.dearest) | ~self.attainable] = np.inf
-        scan = Scan(potential[:-1], reached[:-1], cost, float(potential[-1]), bool(reached[-1]), here)
+        cost = here - own[feature] + self.price[to]
+        changes = n - changed[feature] + self.is_change[to]
+        cost[(changes > max(self.most_changes, n - 1)) | (cost > self.dearest)] = np.inf
+        scan = Scan(to, potential, reached, cost, potential_here, reached_here, here)
         if self._recorded.get(key) != self.most_changes:
             self._recorded[key] = self.most_changes
             self.record(scan, changes)
@@ -118,12 +116,24 @@ class LocalSearch:
             cost[changes < self.fewest_changes] = np.inf
         return scan
 
+    def _read_moves(self) -> tuple[Array, Array, Array, float, bool]:
+        """Return slots ``(k,)`` with potentials and verdicts, and those of the current place."""
+        self.n_scans += 1
+        if len(self._scans) * len(self.price) > TUNING.remembered:
+            self._scans.clear()
+        cells = self.reachable.cells_at(self.slots[None, :])[0]
+        potential, reached = self.read(self.trees.score_moves(cells, self.reachable.moving, self.reachable.starts))
+        to = self.attainable
+        if self.by_price:
+            to = to[(reached[:-1] | (potential[:-1] < potential[-1]))[to]]
+        return to, potential[to], reached[to], float(potential[-1]), bool(reached[-1])
+
     def read_slots(self, slots: Array) -> tuple[Array, Array]:
         """Return potentials and verdicts of slots ``(n, m)``."""
         return self.read(self.trees.scores(self.reachable.cells_at(slots)))
 
     def total(self, scan: Scan, within_target: bool) -> Array:
-        """Return the totals ``(N,)`` of all moves; infinite outside the target if they must stay within it."""
+        """Return the totals ``(k,)`` of moves; infinite outside the target if they must stay within it."""
         total = scan.cost if self.by_price else scan.potential + scan.cost
         return np.where(scan.reached, total, np.inf) if within_target or self.by_price else total
 
@@ -155,17 +165,20 @@ class LocalSearch:
             self._admissible[key] = bool(self.complete(slots[None, :])[1][0])
         return self._admissible[key]
 
-    def pick(self, worth: Array, *, reaching: bool = False) -> Array | None:
-        """Return the slots ``(m,)`` after the admissible move of largest ``worth`` ``(N,)``, None if all are -inf."""
-        reachable, best = self.reachable, int(worth.argmax())
-        if worth[best] == -np.inf:
+    def pick(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
+        """Return the slots ``(m,)`` after the admissible move to one of ``to`` of largest ``worth`` ``(k,)``.
+
+        None if there is none, or all are minus infinity.
+        """
+        reachable = self.reachable
+        if worth.max(initial=-np.inf) == -np.inf:
             return None
         if reachable.all_paid:  # no computed feature moves along
-            slots = self.moved(self.slots, best)
+            slots = self.moved(self.slots, int(to[worth.argmax()]))
             if self.is_admissible(slots):
                 return slots
-        top = np.argsort(-worth, kind="stable")[: TUNING.checked]
-        top = top[worth[top] > -np.inf]
+        order = np.argsort(-worth, kind="stable")[: TUNING.checked]
+        top = to[order[worth[order] > -np.inf]]
         tried = np.repeat(self.slots[None, :], len(top), axis=0)
         tried[np.arange(len(top)), reachable.feature[top]] = top
         tried, good = self.complete(tried)
@@ -196,10 +209,10 @@ class LocalSearch:
             gain = scan.potential_here - scan.potential
             least = self.noise if self.by_price else self.noise * max(1.0, abs(scan.potential_here))
             can = (gain > least) & np.isfinite(scan.cost) & np.isfinite(scan.potential)
-            can = can if within is None else can & within
+            can = can if within is None else can & within[scan.to]
             price = np.maximum(scan.cost - scan.cost_here, TUNING.least_gain)
             with np.errstate(over="ignore", invalid="ignore"):
-                slots = self.pick(np.where(can, np.maximum(gain, 0.0) ** power / price, -np.inf))
+                slots = self.pick(scan.to, np.where(can, np.maximum(gain, 0.0) ** power / price, -np.inf))
             if slots is None:
                 return scan.reached_here
             self.slots = slots
@@ -218,14 +231,14 @@ class LocalSearch:
                 return  # computed features may spoil a move
             crowded = int(self.is_change[self.slots].sum()) > self.most_changes
             total, here = self.total(scan, within_target and not crowded), self.total_here(scan)
-            gains = total.min() < here - self.min_gain(here)
-            slots = self.pick(-total, reaching=self.by_price) if gains or crowded else None
+            gains = total.min(initial=np.inf) < here - self.min_gain(here)
+            slots = self.pick(scan.to, -total, reaching=self.by_price) if gains or crowded else None
             if slots is None:
                 if not crowded and not within_target:
                     self.end_descent(here)
                 self._descended.update(passed)
                 return
-            joined = None if crowded or within_target or self.by_price else self._join_moves(total, here)
+            joined = None if crowded or within_target or self.by_price else self._join_moves(scan.to, total, here)
             self.slots = slots if joined is None else joined
 
     def descend_from(self, slots: Array, *, within_target: bool = False) -> None:
@@ -234,9 +247,10 @@ class LocalSearch:
             self.slots = slots.copy()
             self.descend(within_target=within_target)
 
-    def _join_moves(self, total: Array, here: float) -> Array | None:
+    def _join_moves(self, to: Array, some: Array, here: float) -> Array | None:
         """Return slots ``(m,)`` after the best moves of several features at once, if better than one move."""
-        reachable = self.reachable
+        reachable, total = self.reachable, np.full(len(self.price), np.inf)
+        total[to] = some
         least = np.minimum.reduceat(total, reachable.starts[:-1])
         n = int((least < here - self.min_gain(here)).sum())
         if n < TUNING.fewest_joined:
@@ -264,9 +278,10 @@ class LocalSearch:
         after = None
         for slot in firsts:
             self.slots = self.complete(self.moved(start, slot)[None, :])[0][0]
-            total = self.total(self.scan(), within_target)
-            if total.min() < least - self.min_gain(before):
-                second = self.pick(-total, reaching=self.by_price)
+            scan = self.scan()
+            total = self.total(scan, within_target)
+            if total.min(initial=np.inf) < least - self.min_gain(before):
+                second = self.pick(scan.to, -total, reaching=self.by_price)
                 if second is not None:
                     least, after = float(total.min()), second
         if after is None:

@@ -184,19 +184,19 @@ class ModeSearch(LocalSearch):
         """Record the best places among all single moves, including the current one."""
         total = self.total(scan, False)
         if not self.by_changes:
-            self._record_move(total, self.places())
+            self._record_move(scan.to, total, self.places())
             return
         here = int(self.is_change[self.slots].sum())
         for n in range(max(here - 1, 0), min(here + 1, self.most_changes) + 1):
             own = np.where(changes == n, total, np.inf)
-            self._record_move(own, self.places(n))
-            self._record_move(np.where(scan.reached, own, np.inf), self.places(n, reached=True))
+            self._record_move(scan.to, own, self.places(n))
+            self._record_move(scan.to, np.where(scan.reached, own, np.inf), self.places(n, reached=True))
 
-    def _record_move(self, total: Array, kind: BestPlaces) -> None:
+    def _record_move(self, to: Array, total: Array, kind: BestPlaces) -> None:
         """Record the best move if its place is among the best of its kind."""
-        to = int(total.argmin())
-        if kind.wants(float(total[to])):
-            kind.add(float(total[to]), self.moved(self.slots, to))
+        best = int(total.argmin())
+        if kind.wants(float(total[best])):
+            kind.add(float(total[best]), self.moved(self.slots, int(to[best])))
 
     def descend_from_row(self) -> None:
         """Descend from the row, and from where the loss is lowest along a path of most gain per price."""
@@ -218,17 +218,17 @@ class ModeSearch(LocalSearch):
         """Try pairs of moves from slots ``(m,)``, of which the first are cheap for their loss."""
         self.slots = start.copy()
         scan, reachable, found = self.scan(), self.reachable, []
-        total = self.total(scan, False)
+        total, feature = self.total(scan, False), reachable.feature[scan.to]
         for i in range(len(reachable.moving)):
-            mine = np.arange(reachable.starts[i], reachable.starts[i + 1])
-            mine = mine[np.isfinite(total[mine]) & (mine != start[i])]
-            mine = mine[np.argsort(reachable.price[mine], kind="stable")]
+            mine = np.flatnonzero((feature == i) & np.isfinite(total) & (scan.to != start[i]))
+            mine = mine[np.argsort(reachable.price[scan.to[mine]], kind="stable")]
             lower = np.minimum.accumulate(scan.potential[mine])
             mine = mine[np.append(True, lower[1:] < lower[:-1])] if len(mine) else mine
             if len(mine) > _MODE.of_feature:
                 mine = mine[np.linspace(0, len(mine) - 1, _MODE.of_feature).astype(int)]
             found += mine.tolist()
-        self.try_first_moves(start, sorted(found, key=lambda slot: float(total[slot]))[: _MODE.first_moves])
+        firsts = sorted(found, key=lambda at: float(total[at]))[: _MODE.first_moves]
+        self.try_first_moves(start, scan.to[firsts].tolist())
 
     def refine_at_count(self, k: int) -> None:
         """Improve the best places with ``k`` changes, and those that reach, by moves that keep this number."""

@@ -149,7 +149,7 @@ class _NearestSearch(LocalSearch):
 
     def record(self, scan: Scan, changes: Array) -> None:
         """Record the cheapest point that reaches the target in one move from here, if any."""
-        slots = self.pick(-self.total(scan, True), reaching=True)
+        slots = self.pick(scan.to, -self.total(scan, True), reaching=True)
         if slots is not None:
             self._keep(slots)
 
@@ -237,10 +237,9 @@ class _NearestSearch(LocalSearch):
 
     def _undo_single_changes(self, slots: Array, most: int) -> None:
         """Undo up to ``most`` single changes of a point, one at a time, and let other moves compensate."""
-        self.slots = slots.copy()
-        shortfall = self.scan().potential
         undone = self.reachable.here[np.flatnonzero(self.is_change[slots])]
-        for slot in undone[np.argsort(shortfall[undone], kind="stable")[:most]].tolist():
-            self.slots = self.complete(self.moved(slots, slot)[None, :])[0][0]
+        fewer = self.complete(np.array([self.moved(slots, slot) for slot in undone.tolist()]))[0]
+        for start in fewer[np.argsort(self.read_slots(fewer)[0], kind="stable")[:most]]:
+            self.slots = start.copy()
             if self.advance(_NEAREST.repair_power):
                 self.descend()
