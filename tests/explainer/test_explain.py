@@ -185,7 +185,7 @@ def test_too_few_effective_draws_are_said_with_what_to_do():
     sentence = explanation.diagnostics["sampling_note"]
     assert sentence.startswith("not sampled")
     assert "n_candidates" in sentence
-    assert explanation.summary().startswith("sampling  not sampled")
+    assert explanation.summary().startswith("posterior  not sampled")
 
 
 def test_good_draws_are_called_trustworthy(explanation):

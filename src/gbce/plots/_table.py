@@ -154,7 +154,7 @@ def plot_table_costs(
     labels = ["all rows"] * len(table) if groups is None else groups
     found = group_costs(table, labels, rule=rule, mass=mass, seed=seed)
     kept = found.sort_values("rows", ascending=False, kind="stable").index[:max_groups]
-    shown = found.loc[[name for name in found.index if name in set(kept)]]
+    shown = found[found.index.isin(kept)]
     rows = _row_costs(table, labels, rule)
     names = [short_text(str(name), 32) for name in shown.index]
     ax = new_axes(ax, 7.4 + 0.07 * max(max(map(len, names)) - 14, 0), 1.4 + 0.52 * len(shown))
