@@ -250,6 +250,18 @@ def test_alternatives_have_a_panel_each_with_their_mass(mixed):
             assert name in line["sentence"]
 
 
+def test_the_menu_has_a_line_for_each_set_of_columns_with_its_costs(mixed):
+    table = mixed.menu().table
+    table = table[table["verdict"] == "reaches"]
+    ax = mixed.plot.menu()
+    names = ["\n".join(columns) for columns in table["columns"].head(12)]
+    assert [text.rsplit("\n", 1)[0] for text in labels(ax.get_yticklabels())] == names
+    marks = {float(x) for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata()}
+    costs = pd.concat([table["cost"], table["reliable_cost"]]).dropna()
+    assert marks == set(costs) or len(table) > 12
+    assert len(np.ravel(mixed.plot.menu(1, max_sets=1).get_yticks())) == 1
+
+
 def test_pairs_are_a_triangle(mixed, wide):
     panels = mixed.plot.pairs(["income", "job", "since"])
     assert len(panels) == 6

@@ -5,7 +5,7 @@ already reaches with them: on the cells of a tree ensemble, else with values tha
 """
 
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from gbce.metrics import costs
 from gbce.posterior import GibbsPosterior
 from gbce.search import values_to_try
 from gbce.space import Space
-from gbce.trees import prove_unattainable
+from gbce.trees import TreeScores, prove_unattainable
 
 __all__ = ["MOST_COLUMNS", "Explored", "explore_columns"]
 
@@ -51,20 +51,20 @@ def explore_columns(
     free = np.array([j for j in judge.query.free.tolist() if not space.is_computed[j]], dtype=int)
     ranked = free[np.argsort(-(mass @ (needs != 0))[free], kind="stable")]
     reaching = {frozenset(np.flatnonzero(one).tolist()) for one in find_moves(space, known, x0) != 0}
-    found, missed = [np.zeros((0, len(x0)))], []
+    found: list[Array] = []
+    missed: list[frozenset[int]] = []
     for size, most in enumerate(_RANKED, start=1):
-        for columns in map(frozenset, combinations(sorted(ranked[:most].tolist()), size)):
-            if any(one <= columns for one in reaching):
-                continue
-            x = explorer.seek(columns)
-            found.append(x)
-            reaching |= {frozenset(np.flatnonzero(one).tolist()) for one in find_moves(space, x, x0) != 0}
-            if len(x) == 0:
-                missed.append(columns)
-    sets = np.zeros((len(missed), len(x0)), dtype=bool)
+        sets = map(frozenset, combinations(sorted(ranked[:most].tolist()), size))
+        tried = [columns for columns in sets if not any(one <= columns for one in reaching)]
+        points = explorer.seek(tried)
+        missed += [columns for columns, x in zip(tried, points, strict=True) if len(x) == 0]
+        reaching |= {columns for columns, x in zip(tried, points, strict=True) if len(x)}
+        found += points
+    masks = np.zeros((len(missed), len(x0)), dtype=bool)
     for i, columns in enumerate(missed):
-        sets[i, sorted(columns)] = True
-    return Explored(np.vstack(found), sets, explorer.prove_all(missed))
+        masks[i, sorted(columns)] = True
+    x = np.vstack([np.zeros((0, len(x0))), *found])
+    return Explored(x, masks, explorer.prove_all(missed))
 
 
 class _Explorer:
@@ -76,11 +76,18 @@ class _Explorer:
         data = draws.known.x if posterior.landmarks is None else posterior.landmarks
         self.values = values_to_try(self.space, self.x0, data)
 
-    def seek(self, columns: frozenset[int]) -> Array:
-        """Return a few points ``(n, d)`` that reach by changing only these columns, the cheapest first."""
-        x = self._try_values(columns) if self.judge.trees is None else self._search_cells(columns)
-        x = x[self.judge(x).reached]
-        return x[np.argsort(costs(self.space, x, self.x0, "l1"), kind="stable")[:_KEPT]]
+    def seek(self, sets: list[frozenset[int]]) -> list[Array]:
+        """Return a few points ``(n, d)`` that reach by changing only the columns of each set, the cheapest first."""
+        propose = self._try_values if self.judge.trees is None else self._search_cells
+        parts = [propose(columns) for columns in sets]
+        x = np.vstack([np.zeros((0, len(self.x0))), *parts])
+        reached, cost = self.judge(x).reached, costs(self.space, x, self.x0, "l1")
+        ends = np.cumsum([0, *map(len, parts)])
+        found = []
+        for first, last in pairwise(ends.tolist()):
+            own = np.flatnonzero(reached[first:last]) + first
+            found.append(x[own[np.argsort(cost[own], kind="stable")[:_KEPT]]])
+        return found
 
     def _search_cells(self, columns: frozenset[int]) -> Array:
         """Return the cheapest points found on the cells of the first model."""
@@ -112,6 +119,8 @@ class _Explorer:
         posterior, target, row = self.posterior, self.posterior.target, self.judge.query.row
         inside = posterior.readers[0].inside if posterior.readers else None
         if inside is None or (target.reads_classes and posterior.predictors[0].decide_always):
+            return ""
+        if isinstance(inside.parts, TreeScores) and self.judge.trees is None:  # under a budget
             return ""
         problem = _freeze(self.space, columns), self.x0, target, row.x, row.outputs[:, 0]
         proof = prove_unattainable(inside, *problem, self.judge.trees, most_work=_MOST_WORK)

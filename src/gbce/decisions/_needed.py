@@ -23,6 +23,7 @@ _TIE = 1e-9  # log-odds of votes that tie: the model adds them in another order,
 # Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
 # linear model hardly two draws need exactly the same moves, and three of four in common are one idea.
 _ALIKE = 0.5
+_PROBABLE = 0.05  # weight from which a set is a strategy of its own: one draw in twenty needs just it; by hand
 
 # --- judging points --------------------------------------------------------------------------------------------------
 
@@ -146,15 +147,15 @@ def follow_strategies(needs: Array, strategies: Array) -> Array:
 def choose_strategies(needs: Array, weights: Array, most: int) -> list[int]:
     """Return positions of at most ``most`` sets of moves ``(u, d)`` that most of the ``weights`` ``(u,)`` follow.
 
-    Each is the one that most of the weight not following an earlier one follows, where the weight of those with exactly
-    its moves counts twice; of equal ones that with fewer moves.
+    Sets that are probable by themselves come first, then those that most of the weight follows that follows no earlier
+    one; of equal ones those with fewer moves.
     """
     alike, size = _find_alike(needs, needs), (needs != 0).sum(axis=1)
     left = weights * (size > 0)
     chosen: list[int] = []
     while len(chosen) < most and left.any():
-        covered = np.round(alike.T @ left + left, 12)  # sums of equal weights must tie
-        best = int(np.lexsort((size, -covered))[0])
+        worth = left if (left >= _PROBABLE).any() else alike.T @ left
+        best = int(np.lexsort((size, -np.round(worth, 12)))[0])  # sums of equal weights must tie
         chosen.append(best)
         left = np.where(alike[:, best], 0.0, left)
     return chosen

@@ -122,6 +122,7 @@ def _group_points(explanation: "Explanation", found: Strategies, most: int) -> d
 
 
 _POINT: dict[str, Any] = {"cost": np.nan, "output": np.nan, "reliability": np.nan, "sentence": ""}
+# What a line of the table has before anything is known of its set: no columns, no share.
 _EMPTY: dict[str, Any] = (
     {"columns": (), "size": 0, "verdict": _NOT_FOUND, "share": 0.0, "share_se": 0.0}
     | _POINT

@@ -61,8 +61,10 @@ def plot_menu(
     >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
     >>> explainer = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data)
     >>> explanation = explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1), rules=["Nearest"], seed=1)
-    >>> sorted(label.get_text() for label in explanation.plot.menu(1).get_yticklabels())
+    >>> ax = explanation.plot.menu(1)
+    >>> sorted(label.get_text()[0] for label in ax.get_yticklabels())
     ['a', 'b']
+    >>> matplotlib.pyplot.close(ax.figure)
     """
     menu = explanation.menu(max_columns)
     table = menu.table[menu.table["verdict"] == "reaches"].head(max_sets)
