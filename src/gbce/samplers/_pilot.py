@@ -1,7 +1,8 @@
 """A first value of the eta that meets a goal, from as few model rows as possible.
 
 Weighted prior draws come first, then tilted products of growing divergence with the prior draws, then a small tempered
-run, and a search for modes where that does not reach the target. The value need not be exact: draws at it are reweighted to the eta that meets the goal.
+run, and a search for modes where that does not reach the target. The value need not be exact: draws at it are
+reweighted to the eta that meets the goal.
 """
 
 from dataclasses import replace
@@ -125,7 +126,7 @@ def _temper(posterior: GibbsPosterior, rng: np.random.Generator, first: Points) 
 
 
 def _guess_from_modes(posterior: GibbsPosterior, rng: np.random.Generator, first: Points) -> float | None:
-    """Return the eta at which a mode that reaches the target outweighs the prior draws; ``None`` without such a mode."""
+    """Return the eta from which a mode that reaches the target outweighs the prior draws; ``None`` without one."""
     goal, usual = posterior.goal, float(np.median(posterior.mixture.effective_loss(first.loss)))
     if len(posterior.predictors) > 1 or not 0 < usual < np.inf:
         return None
