@@ -4,6 +4,7 @@ A model that is about additive in the columns turns a product prior into about s
 columns. A tilt takes two model rows for each column; refitted to weighted points it has two parameters for each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -22,12 +23,11 @@ __all__ = ["TiltedProduct", "tilt"]
 # Chosen by hand, as draws are weighted by their density.
 _STEPS, _DEPTH = 28, 0.6  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
-_HALVINGS = 60  # of an interval: to the last digits
+_HALVINGS = 40  # of an interval: more digits than a proposal needs
 _WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
 _KEPT_LATENT = 0.02  # weight of N(0, 1) in each marginal, since few points may show no change that has mass
-_KNOWN_BEFORE = 30.0  # effective points that the tilt before a refit is worth
 _NEWTON_STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-6  # of a refit: most steps, the longest one, and one that ends it
 
 
@@ -86,14 +86,15 @@ class TiltedProduct:
     def refit(self, z: Array, weights: Array, n: float) -> "TiltedProduct":
         """Return the maximum-likelihood tilt for weighted points ``(N, m)`` of effective size ``n``.
 
-        It matches the mean change of each column on either side; the tilt before counts as some more points.
+        It matches the mean change of each column on either side. The tilt before, as strong as these points say, counts
+        as one more point for each of these parameters.
         """
         steps, m = self.find_steps(z), self.dimension
         above = steps.step > _STEPS
         there = weights[steps.row] * self.size[steps.step, steps.column]
         seen = np.bincount(steps.column + m * above, there, 2 * m).reshape(2, m)
-        wanted = (n * seen + _KNOWN_BEFORE * self._moments()[0]) / (n + _KNOWN_BEFORE)
-        tilted = self
+        tilted = self._scale_until(lambda one: float((self.slope * (one._moments()[0] - seen)).sum()) >= 0)
+        wanted = (n * seen + 2 * m * tilted._moments()[0]) / (n + 2 * m)
         for _ in range(_NEWTON_STEPS):
             mean, square = tilted._moments()
             short = wanted - mean
@@ -116,14 +117,16 @@ class TiltedProduct:
 
     def with_divergence(self, divergence: float) -> "TiltedProduct":
         """Return the tilt in this direction with this Kullback-Leibler divergence, or the largest it can have."""
+        return self._scale_until(lambda one: float((one._mass * one._log_ratio).sum()) >= divergence)
+
+    def _scale_until(self, enough: Callable[["TiltedProduct"], bool]) -> "TiltedProduct":
+        """Return the weakest tilt in this direction that is enough, or the strongest."""
         largest = float(np.abs(np.repeat(self.slope, [_STEPS + 1, _STEPS], axis=0) * self.size).max())
         tilted, low, high = self, 0.0, _FARTHEST / max(largest, _LEAST)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             tilted = replace(self, slope=middle * self.slope)
-            low, high = (
-                (middle, high) if float((tilted._mass * tilted._log_ratio).sum()) < divergence else (low, middle)
-            )
+            low, high = (low, middle) if enough(tilted) else (middle, high)
         return tilted
 
     def find_steps(self, z: Array) -> "Steps":
