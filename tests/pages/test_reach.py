@@ -56,8 +56,8 @@ def test_dots_that_miss_are_grey_below_the_others_and_counted(browser, explanati
     with opened(browser, file) as page:
         for step in (0, explorer_payload(explanation)["points"]["etas"].index(explanation.eta)):
             slide(page, "eta", step)
-            page.locator(".cloud").scroll_into_view_if_needed()
-            page.wait_for_function("document.querySelectorAll('.cloud circle.hit').length > 0")
+            page.locator(".cloud").focus()
+            page.keyboard.press("ArrowRight")  # out of sight the picture waits; a key brings it up to date
             kinds = page.locator(".cloud circle[visibility=visible]").evaluate_all(
                 "all => all.filter(one => ['hit', 'miss'].includes(one.getAttribute('class')))"
                 ".map(one => [one.getAttribute('class'), getComputedStyle(one).fill])"
