@@ -50,7 +50,7 @@ def test_moves_is_a_number_of_features(moves):
 
 
 def priors_of(data, space=None, prior=None):
-    return gbce.Explainer(lambda f: np.asarray(f)[:, 0], data, space=space, prior=prior).prior
+    return gbce.Explainer(lambda f: np.asarray(f)[:, 0], data, space=space, prior=prior)._session.prior
 
 
 def test_where_the_prior_is_sparse_and_where_the_papers_gaussian():
