@@ -173,7 +173,7 @@ def test_what_draws_need_reaches_and_nothing_more_can_be_undone():
     data = pd.DataFrame(rng.normal(size=(100, 8)), columns=list("abcdefgh"))
     explainer = gbce.Explainer(lambda x: x.to_numpy() @ weights, data)
     explanation = explainer.explain(data.iloc[0] * 0, gbce.AtLeast(2.0), rules=["Nearest"], seed=0)
-    judge = Judge(explanation.query, explainer.own_posterior(explanation, gbce.budget.Budget()))
+    judge = Judge(explanation.query, explainer._session.own_posterior(explanation, gbce.budget.Budget()))
     x = explanation.draws.x[explanation.draws.reached[:, 0]][:100]
     reduced = undo_unneeded(judge, x)
     assert (reduced @ weights >= 2.0).all()
