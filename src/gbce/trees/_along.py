@@ -136,22 +136,28 @@ class StackedTrees:
     def score_moves(self, cells: Array, columns: Array, begins: Array) -> tuple[Array, Array]:
         """Return the scores ``(N, S)`` after moving a point ``(m,)`` along one of its columns, and here ``(S,)``.
 
-        The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)``.
+        The cells of each of the ``columns`` ``(c,)``, the missing one last, begin at ``begins`` ``(c + 1,)``.
         """
-        point = cells[None, :].astype(np.int32)
-        here, paths = self.follow(point)
-        out, loops = np.empty((int(begins[-1]), here.shape[1])), _require_loops()
-        loops.score_moves(
-            columns, begins, self.by_cell, *self._listed_trees, point, here, paths, self.roots, self.slot, self.n_known,
-            self.nodes, self.words, self.value, out,
-        )  # fmt: skip
+        loops, point = _require_loops(), cells.astype(np.int32)
+        here, paths = self.follow(point[None, :])
+        out, places = np.zeros((int(begins[-1]), here.shape[1])), np.full(len(cells), -1)
+        places[columns] = np.where(self.by_cell[columns], -1, begins[:-1])
+        table = self.roots, self.slot, self.n_known, self.nodes, self.words, self.value
+        loops.score_moves(places, self.depth, point, here[0], *table, out)
+        for i in np.flatnonzero(self.by_cell[columns]).tolist():
+            n = int(begins[i + 1] - begins[i])
+            steps = self.find_steps(int(columns[i]), np.zeros(n), point[None, :], here, paths)
+            out[begins[i] : begins[i + 1]] = np.repeat(steps.scores, np.diff(np.append(steps.first, n)), axis=0)
         return out, here[0]
 
     @cached_property
-    def _listed_trees(self) -> tuple[Array, Array]:
-        """The trees that split on each column, one column after the other, and where each begins ``(m + 1,)``."""
-        begins = np.concatenate([[0], np.cumsum([len(trees) for trees in self.trees_of])])
-        return np.concatenate([*self.trees_of, np.zeros(0, dtype=np.int64)]), begins.astype(np.int64)
+    def depth(self) -> int:
+        """Number of nodes on the longest way from a root to a leaf."""
+        level, depth = self.roots, 0
+        while len(level):
+            child = self.nodes[level[self.nodes[level, 0] >= 0], 2]
+            level, depth = np.concatenate([child, child + 1]), depth + 1
+        return depth
 
     def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
         """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""

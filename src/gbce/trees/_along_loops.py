@@ -291,14 +291,10 @@ def find_steps(
 
 @_compile
 def score_moves(
-    columns: Array,
     begins: Array,
-    by_cell: Array,
-    trees: Array,
-    tree_begins: Array,
+    depth: int,
     cells: Array,
-    scores: Array,
-    paths: Array,
+    here: Array,
     roots: Array,
     slot: Array,
     n_known: Array,
@@ -307,25 +303,77 @@ def score_moves(
     value: Array,
     out: Array,
 ) -> None:
-    """Write the scores ``out`` ``(N, S)`` of the one point of ``cells`` ``(1, m)`` moved to each cell of some columns.
+    """Add to ``out`` ``(N, S)`` the scores of a point on ``cells`` ``(m,)``, here ``(S,)``, moved along each column.
 
-    The cells of each of the ``columns`` ``(c,)`` begin at ``begins`` ``(c + 1,)`` in ``out``. ``trees`` lists the trees
-    that split on each column, from ``tree_begins`` ``(m + 1,)`` on.
+    The cells of a column begin at ``begins`` ``(m,)`` in ``out``, the missing one last; -1 for columns that are left
+    out. ``depth`` bounds that of all trees.
     """
-    starts = np.empty(2, np.int64)
-    for at in range(len(columns)):
-        column, n_cells = columns[at], begins[at + 1] - begins[at]
-        first, along = np.empty(n_cells, np.int32), np.empty((n_cells, scores.shape[1]))
-        mass, masses = np.zeros(n_cells + 1), np.empty(n_cells)
-        own = trees[tree_begins[column] : tree_begins[column + 1]]
-        n = find_steps(
-            column, by_cell[column], mass[:n_cells], mass, mass, own, cells, scores, paths, roots, slot, n_known, nodes,
-            words, value, starts, first, masses, along,
-        )  # fmt: skip
-        for i in range(n):
-            for k in range(first[i], first[i + 1] if i + 1 < n else n_cells):
-                for s in range(scores.shape[1]):
-                    out[begins[at] + k, s] = along[i, s]
+    path, later = np.empty(depth, np.int64), np.empty((depth + 1, 4), np.int64)
+    low, high, with_gap = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64), np.empty(len(cells), np.bool_)
+    for t in range(len(roots)):
+        node, n = np.int64(roots[t]), 0
+        while nodes[node, 0] >= 0:
+            column = nodes[node, 0]
+            low[column], high[column], with_gap[column] = 0, n_known[column] - 1, True
+            path[n], n = node, n + 1
+            cell = np.int64(cells[column])
+            right = cell > nodes[node, 1]
+            if nodes[node, 3] >= 0:
+                right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+            elif nodes[node, 3] == -2:
+                right = right and cell != n_known[column]
+            node = np.int64(nodes[node, 2] + (1 if right else 0))
+        own = node
+        for at in range(n):
+            column, cut = np.int64(nodes[path[at], 0]), np.int64(nodes[path[at], 1])
+            if begins[column] < 0:
+                continue
+            missing_left, taken = nodes[path[at], 3] == -2, path[at + 1] if at + 1 < n else own
+            right = taken > nodes[path[at], 2]
+            # the cells that leave the way of the point here
+            later[0, 0] = nodes[path[at], 2] + (0 if right else 1)
+            later[0, 1] = low[column] if right else max(low[column], cut + 1)
+            later[0, 2] = min(high[column], cut) if right else high[column]
+            later[0, 3] = with_gap[column] and missing_left == right
+            low[column] = max(low[column], cut + 1) if right else low[column]
+            high[column] = high[column] if right else min(high[column], cut)
+            with_gap[column] = with_gap[column] and missing_left != right
+            top = 1
+            while top > 0:
+                top -= 1
+                node, first, last, gap = later[top, 0], later[top, 1], later[top, 2], later[top, 3]
+                while nodes[node, 0] >= 0 and (first <= last or gap == 1):
+                    child, cut = np.int64(nodes[node, 2]), np.int64(nodes[node, 1])
+                    if nodes[node, 0] == column:
+                        gap_left = gap if nodes[node, 3] == -2 else 0
+                        later[top, 0], later[top, 1], later[top, 2] = child + 1, max(first, cut + 1), last
+                        later[top, 3] = gap - gap_left
+                        top += 1
+                        node, last, gap = child, min(last, cut), gap_left
+                        continue
+                    cell = np.int64(cells[nodes[node, 0]])
+                    right = cell > cut
+                    if nodes[node, 3] >= 0:
+                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                    elif nodes[node, 3] == -2:
+                        right = right and cell != n_known[nodes[node, 0]]
+                    node = child + (1 if right else 0)
+                begin, n_cells = begins[column], n_known[column]
+                for w in range(value.shape[1]):
+                    gain = value[node, w] - value[own, w]
+                    if first <= last:
+                        out[begin + first, slot[t] + w] += gain
+                        if last + 1 < n_cells:
+                            out[begin + last + 1, slot[t] + w] -= gain
+                    if gap == 1:
+                        out[begin + n_cells, slot[t] + w] += gain
+    for column in range(len(cells)):
+        begin = begins[column]
+        for s in range(len(here) if begin >= 0 else 0):
+            out[begin, s] += here[s]
+            for k in range(begin + 1, begin + n_known[column]):  # until here, differences from the cell before
+                out[k, s] += out[k - 1, s]
+            out[begin + n_known[column], s] += here[s]
 
 
 @_compile

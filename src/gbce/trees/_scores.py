@@ -61,6 +61,7 @@ class TreeScores:
 
     With the categories 0 and 2 on the left:
 
+    >>> from dataclasses import replace
     >>> stump = replace(
     ...     stump, threshold=np.array([np.nan, 0, 0]), set_of=np.array([0, -1, -1]),
     ...     sets=np.array([[True, False, True, False]]),
