@@ -30,6 +30,7 @@ _HALVINGS = 6  # of each change: it is known to 2% of itself
 _SCREENED, _CONFIRMING = 16, 64  # copies under noise: to screen a point, and to confirm it
 _SCREENED_BY_LEAVES, _CONFIRMING_BY_LEAVES = 32, 192  # the same where they cost time only
 _EXTENDED, _STARTED = 14, 4  # points of a set that may be reliable: extensions of the cheapest, and its starts
+_EXTENDED_BY_LEAVES = 40  # the same where they cost time only: nearly all extensions
 _BETWEEN = np.array([0.35, 0.6, 0.85])  # of the way from the cheapest point to a reliable one, tried once
 _SHARE = 0.7  # of the budget that is left; the rest is to confirm and assess points
 _RELIABLE_ROWS = 1_000  # model rows that the search for a reliable point of one set is planned with
@@ -164,11 +165,11 @@ class PointFinder:
 
     def _list_candidates(self, near: Array, *parts: Array) -> Array:
         """Return some points of ``parts`` ``(n, d)``, rounded, that move as ``near`` ``(d,)`` does, cheapest first."""
-        kept = []
+        kept, most = [], _EXTENDED if self.judge.trees is None else _EXTENDED_BY_LEAVES
         for x in parts:
             x = round_away(self.space, self.x0, x)
             same = (self.find_moves(x) == self.find_moves(near[None, :])).all(axis=1)
-            kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), _EXTENDED))
+            kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), most))
         return self.drop_invalid(np.vstack(kept))
 
     def _find_holding(self, noisy: UnderNoise, promise: Promise, x: Array, tried: int) -> tuple[Array | None, int]:
