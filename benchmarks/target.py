@@ -6,7 +6,8 @@ that older commits lack can be named, such as ``--eta 0.9`` for ``SuccessProbabi
 
 Columns: *SP*, the median success probability; *SP low*, the share of rows below 0.88; *trusted*, the share whose
 sampling is called trustworthy; *rows* and *most*, model rows in the median and at most; *s* and *most s*, CPU seconds
-of one core; *alternatives*, their number, and how many of them the model's own ``predict`` confirms.
+of one core; *alternatives*, the number of those listed (at most five a row), and how many of them the model's own
+``predict`` confirms, are reliable, and differ from the others of their row in the columns they change or the direction.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from benchmarks._documents import add_docs_option, print_into
 from benchmarks._real_tables import Case
 from benchmarks._wheels import MissingWheelError
 
-HEAD = ["table", "model", "n", "SP", "SP low", "trusted", "rows", "most", "s", "most s", "alternatives", "confirmed"]
+HEAD = ["table", "model", "n", "SP", "SP low", "trusted", "rows", "most", "s", "most s", "alternatives", "confirmed",
+        "reliable", "distinct"]  # fmt: skip
 LOW = 0.88  # below it a posterior that was to reach the target with probability 0.9 does not
 
 
@@ -49,6 +51,8 @@ class Measured:
     seconds: float
     alternatives: int
     confirmed: int
+    reliable: int
+    distinct: int
 
 
 def measure(case: Case, n: int, eta: Any) -> Iterator[Measured]:
@@ -61,21 +65,28 @@ def measure(case: Case, n: int, eta: Any) -> Iterator[Measured]:
         explanation = explainer.explain(rows.iloc[[i]], case.target, seed=0, progress=False)
         seconds = time.process_time() - begun
         said = explanation.diagnostics
-        n_alternatives, confirmed = _confirm(case, explanation, rows.iloc[[i]])
+        listed = _count_alternatives(case, explanation, rows.iloc[[i]])
         yield Measured(
             float(explanation.distribution["success_probability"]), said["sampling"] == "trustworthy",
-            int(said["n_model_rows"]), seconds, n_alternatives, confirmed,
+            int(said["n_model_rows"]), seconds, *listed,
         )  # fmt: skip
 
 
-def _confirm(case: Case, explanation: Any, row: pd.DataFrame) -> tuple[int, int]:
-    """Return the number of alternatives, and how many of them the model confirms."""
+def _count_alternatives(case: Case, explanation: Any, row: pd.DataFrame) -> tuple[int, int, int, int]:
+    """Return the number of alternatives, and how many are confirmed by the model, reliable, and distinct."""
     try:
         table = explanation.alternatives(5).table
     except ValueError:  # too few effective draws
-        return 0, 0
+        return 0, 0, 0, 0
+    if len(table) == 0:
+        return 0, 0, 0, 0
     own = table.rename(columns=lambda name: name.removesuffix(" (column)"))[[*case.X.columns]]
-    return len(own), int(np.sum(case.valid(own.astype(case.X.dtypes.to_dict()), row))) if len(own) else 0
+    confirmed = int(np.sum(case.valid(own.astype(case.X.dtypes.to_dict()), row)))
+    x, x0 = explanation.space.encode(own), explanation.x0
+    moved = explanation.space.changed(x, x0)
+    moves = {tuple(np.where(moved[i], np.sign(np.nan_to_num(x[i] - x0)), 0.0)) for i in range(len(x))}
+    reliable = int(table["reliable"].sum()) if "reliable" in table else 0  # older commits do not tell
+    return len(own), confirmed, reliable, len(moves)
 
 
 def summarise(name: str, model: str, found: list[Measured]) -> list[str]:
@@ -85,7 +96,7 @@ def summarise(name: str, model: str, found: list[Measured]) -> list[str]:
         name, model, str(len(frame)), f"{frame.success.median():.3f}", f"{(frame.success < LOW).mean():.2f}",
         f"{frame.trusted.mean():.2f}", f"{frame.rows.median():,.0f}", f"{frame.rows.max():,.0f}",
         f"{frame.seconds.median():.2f}", f"{frame.seconds.max():.2f}", str(frame.alternatives.sum()),
-        str(frame.confirmed.sum()),
+        *(str(frame[name].sum()) for name in ("confirmed", "reliable", "distinct")),
     ]  # fmt: skip
 
 
