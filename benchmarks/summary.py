@@ -197,8 +197,8 @@ def _target(files: Files) -> str:
     most, seconds = max(float(one["most"]) for one in trees), np.median([float(one["s"]) for one in trees])
     return (
         f"Success probability {line['SP']} in the median (with `eta=1`: {plain['SP']}), below 0.88 for "
-        f"{float(line['SP low']):.0%} of {line['n']} rows; {float(line['trusted']):.0%} trustworthy. Trees take at most "
-        f"{most:,.0f} model rows and {seconds:.1f} CPU s in the median of the tables, other models "
+        f"{float(line['SP low']):.0%} of {line['n']} rows; {float(line['trusted']):.0%} trustworthy. Trees take at "
+        f"most {most:,.0f} model rows and {seconds:.1f} CPU s in the median of the tables, other models "
         f"{np.median(asked):,.0f} rows. The model confirms {line['confirmed']} of {line['alternatives']} "
         f"alternatives; {line['reliable']} are reliable."
     )
