@@ -375,6 +375,7 @@ def test_a_plateau_everywhere_is_the_prior(kernel):
 @dataclass(frozen=True)
 class Success:
     share: float
+    least: float = 0.0
 
     def shortfall(self, loss, reached, weights):
         return self.share - float(weights @ reached)

@@ -90,7 +90,8 @@ def test_a_posterior_of_many_sets_of_columns_does_not_run_away():
     lightgbm = pytest.importorskip("lightgbm")
     x, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     model = lightgbm.LGBMRegressor(n_estimators=300, verbose=-1, n_jobs=1).fit(x, y)
-    explainer = gbce.Explainer(model, x, space=gbce.Space.infer(x, immutable=["age", "sex"]))
+    space = gbce.Space.infer(x, immutable=["age", "sex"])
+    explainer = gbce.Explainer(model, x, space=space, eta=1, sampler=gbce.SMC())
     explanation = explainer.explain(x.iloc[9], gbce.AtMost(120), seed=0)
     assert "islands" not in explanation.diagnostics
     assert explanation.n_model_rows < 160_000

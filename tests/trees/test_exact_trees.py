@@ -407,7 +407,7 @@ def test_what_cannot_be_summed_is_refused_in_a_sentence_and_skipped_by_the_defau
     assert str(error.value).endswith("leave sampler out.")
     if sampler.max_cells > 10:
         usual = gbce.Explainer(model, frame, space=space, **options)
-        assert usual.explain(row, gbce.AtLeast(1.0), rules=[], seed=0).diagnostics["sampler"] == "SMC"
+        assert usual.explain(row, gbce.AtLeast(1.0), rules=[], seed=0).diagnostics["sampler"] != "ExactTrees"
 
 
 def test_the_default_sums_where_it_can_and_a_sampler_that_was_chosen_stays():

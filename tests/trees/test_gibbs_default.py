@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import gbce
-from gbce.trees import _along
+from gbce.trees import _cells
 from gbce.trees._sums import NotExactError
 
 GOAL = gbce.SuccessProbability(0.9)
@@ -45,9 +45,14 @@ def test_a_goal_on_a_table_is_met_with_few_model_rows(question):
     np.testing.assert_allclose(model.predict(found.draws.frame()), found.draws.outputs[:, 0])
 
 
-def test_a_number_as_eta_an_array_and_a_given_sampler_keep_smc(question):
+def test_a_number_as_eta_is_drawn_at(question):
+    found = explain(question, eta=1.0)
+    assert (found.diagnostics["sampler"], found.eta) == ("GibbsTrees", 1.0)
+    assert found.diagnostics["sampling"] == "trustworthy"
+
+
+def test_an_array_and_a_given_sampler_keep_smc(question):
     model, x, row, target = question
-    assert explain(question, eta=1.0, max_model_rows=FEW).diagnostics["sampler"] == "SMC"
     assert explain(question, eta=GOAL, sampler=gbce.SMC(), max_model_rows=FEW).diagnostics["sampler"] == "SMC"
     on_array = RandomForestRegressor(5, max_depth=4, random_state=0).fit(x.to_numpy(), model.predict(x))
     explainer = gbce.Explainer(on_array, x.to_numpy(), eta=GOAL)
@@ -75,16 +80,16 @@ def test_without_numba_trees_are_sampled_like_any_other_model(question, monkeypa
 
     plain = builtins.__import__
     monkeypatch.setattr(builtins, "__import__", refuse)
-    _along.compiled_loops.cache_clear()
+    _cells.compiled_loops.cache_clear()
     try:
         found = explain(question, eta=GOAL, max_model_rows=FEW)
         assert found.diagnostics["sampler"] == "SMC"
         assert any("numba cannot be imported" in note for note in found.notes)
-        with pytest.raises(NotExactError, match="numba"):
+        with pytest.raises(NotExactError, match="is not a tree ensemble that can be read"):
             explain(question, eta=GOAL, sampler=gbce.GibbsTrees())
     finally:
         monkeypatch.undo()
-        _along.compiled_loops.cache_clear()
+        _cells.compiled_loops.cache_clear()
     assert not any("numba" in note for note in explain(question, eta=GOAL).notes)
 
 

@@ -50,10 +50,12 @@ class ChanceConstrained(Rule):
         Whether to shrink changes towards the row as long as the promise holds, for a few thousand model rows.
         Otherwise the choice is a draw.
 
-    Notes ----- If no candidate holds, the one with the highest success rate is chosen, and a note says so and gives its
-    success rate under fresh noise. If no draw reaches the target without noise, other points that do are the
-    candidates: evaluated points, decisions of earlier rules, admissible training rows. If there are none, all draws are
-    candidates, and the note says that, too.
+    Notes
+    -----
+    If no candidate holds, the one with the highest success rate is chosen, and a note says so and gives its success
+    rate under fresh noise. If no draw reaches the target without noise, other points that do are the candidates:
+    evaluated points, decisions of earlier rules, admissible training rows. If there are none, all draws are candidates,
+    and the note says that, too.
 
     A probability of 1, or one so close to 1 that a trial cannot show it, is taken to hold if all copies succeed, and a
     note says what that shows.

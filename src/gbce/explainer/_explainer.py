@@ -57,7 +57,7 @@ from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
 from gbce.space import Space, has_labels, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
-from gbce.trees import CellReader, ExactTrees, draw_if_many, note_uncompiled, sum_if_few
+from gbce.trees import CellReader, ExactTrees, draw_if_many, sum_if_few
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -95,8 +95,8 @@ class Explainer:
         and the paper's 1 for an array, a :meth:`gbce.Space.real`, several models, or a sampler other than ``SMC``.
     sampler : SMC, ExactTrees, GibbsTrees, Importance, Chains or Nested, optional
         How to draw. By default :class:`gbce.ExactTrees` for tree ensembles with few cells whose columns move
-        independently, :class:`gbce.GibbsTrees` for those with many on a table if a goal determines eta, and ``SMC()``
-        otherwise. For a prior or sampler of your own see :mod:`gbce.base`.
+        independently, :class:`gbce.GibbsTrees` for those with many on a table, and ``SMC()`` otherwise. For a prior or
+        sampler of your own see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Weights of the models, equal by default. :func:`gbce.weights_from_risk` computes them from cross-validated
         losses.
@@ -668,7 +668,6 @@ class Explainer:
             note_shortfall(query, status, decisions),
             note_mode(query, decisions),
             *(reader.note for reader in self._readers),
-            note_uncompiled(allowed) if by_cells and on_cells is None else "",
         ]
         return Explanation(
             query=query,

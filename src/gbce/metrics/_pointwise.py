@@ -21,6 +21,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Places, Space
+from gbce.trees import read_models
 
 __all__ = [
     "POINT_FIGURES",
@@ -90,7 +91,8 @@ def evaluate_under_noise(
     posterior: GibbsPosterior, space: Space, x: Array, shifts: Array, *, first_only: bool = False
 ) -> Evaluated:
     """Evaluate every point ``(k, d)`` under every offset ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""
-    evaluate = posterior.evaluate_first if first_only else posterior.evaluate
+    read = read_models(posterior)
+    evaluate = read.evaluate_first if first_only else read.evaluate
     k, (n, d) = len(x), shifts.shape
     block = max(1, _MAX_CELLS // (n * d))
     parts = []

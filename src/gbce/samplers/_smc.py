@@ -13,6 +13,7 @@ from gbce.samplers._importance import N_DRAWS, SMCInfo, draw_candidates, weigh_c
 from gbce.samplers._islands import LEAST_ISLANDS, Islands
 from gbce.samplers._search_first import SearchFirst
 from gbce.samplers._starts import Starts
+from gbce.trees import read_models
 
 __all__ = ["SMC", "SMCInfo", "SearchOnly"]
 
@@ -191,7 +192,8 @@ class SearchOnly:
         return True
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Weight prior draws, and search once at the eta that was given or found."""
+        """Weight prior draws, and search once at the eta that was given or found; tree ensembles are read."""
+        posterior = read_models(posterior)
         pool = draw_candidates(posterior, rng, self.n_candidates)
         complete = len(pool) == self.n_candidates
         draws = weigh_candidates(posterior, pool, SearchOnlyInfo(complete=complete))

@@ -39,10 +39,15 @@ class Class(Target):
         wins. Any other value requires ``p(label | x) >= probability``. A pair ``(low, high)`` requires ``low <= p(label
         | x) <= high``, whatever ``predict`` returns.
 
-    Notes ----- The loss of a pair is the least Kullback-Leibler divergence of ``p`` from a probability in the range:
-    zero inside, ``low * log(low / p) + (1 - low) * log((1 - low) / (1 - p))`` below it and the same with ``high`` above
-    it. It increases with the distance on both sides, and the pair ``(1, 1)`` gives ``-log p`` again. Probabilities of
-    zero and one are taken as 2e-16 away from them, so no loss is infinite.
+    Notes
+    -----
+    The loss of a pair is the least Kullback-Leibler divergence of ``p`` from a probability in the range: zero inside,
+    ``low * log(low / p) + (1 - low) * log((1 - low) / (1 - p))`` below it and the same with ``high`` above it. It
+    increases with the distance on both sides, and the pair ``(1, 1)`` gives ``-log p`` again. Probabilities of zero and
+    one are taken as 2e-16 away from them, so no loss is infinite.
+
+    The loss of a decision keeps falling after it is reached, so a larger eta draws points that the model is more
+    certain of. With ``probability=(0.5, 1)`` every point that reaches counts the same, and draws stay near the row.
 
     Examples
     --------

@@ -7,7 +7,7 @@ calling the model.
 
 from gbce.trees._cells import CellTrees, nearest_values, outputs_of, why_unreadable
 from gbce.trees._constraints import Proof, describe_answer, describe_cheapest
-from gbce.trees._gibbs import GibbsTrees, draw_if_many, note_uncompiled
+from gbce.trees._gibbs import GibbsTrees, draw_if_many
 from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
@@ -21,7 +21,7 @@ from gbce.trees._question import (
     score_constraints,
 )
 from gbce.trees._read import read_cells
-from gbce.trees._reader import CellReader
+from gbce.trees._reader import CellReader, read_models
 from gbce.trees._safe import Ranges, find_safe_ranges
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, read_structure, same_output
@@ -56,7 +56,6 @@ __all__ = [
     "mode_on_cells",
     "n_terms",
     "nearest_values",
-    "note_uncompiled",
     "outputs_of",
     "path_on_cells",
     "price_units",
@@ -66,6 +65,7 @@ __all__ = [
     "reachable_cells",
     "read_cell_outputs",
     "read_cells",
+    "read_models",
     "read_structure",
     "same_output",
     "score_constraints",

@@ -6,30 +6,19 @@ can change, with splits on other columns resolved; the loops over nodes are comp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._cells import CellTrees
+from gbce.trees._cells import CellTrees, compiled_loops
 
-__all__ = ["CommonCells", "StackedTrees", "Steps", "compiled_loops"]
+__all__ = ["CommonCells", "StackedTrees", "Steps"]
 
 _LEAF = -1  # in place of the column of a split
 _SAME_SUM = 1e-12  # relative difference of the sums of leaves that is rounding
-
-
-@cache
-def compiled_loops() -> ModuleType | None:
-    """Return the module of compiled loops; None if numba cannot be imported."""
-    try:
-        from gbce.trees import _along_loops
-    except ImportError:
-        return None
-    return _along_loops
 
 
 class CommonCells(NamedTuple):
@@ -55,17 +44,17 @@ class Steps(NamedTuple):
 class StackedTrees:
     """The trees of several models on common cells of ``m`` columns: ``T`` trees, ``N`` nodes, ``S`` scores in all.
 
-    ``nodes``, four arrays ``(N,)``, are column (-1 for a leaf), cut, left child, which the right one follows, and kind:
-    the row of ``sets`` with the cells that go left, -1 for a plain cut, -2 if missing values go left besides. ``value``
-    ``(N, W)`` is added to the scores from ``slot`` ``(T,)`` on. ``trees_of`` lists the trees that split on each column,
-    ``by_cell`` whether a column's cells are unordered. ``totals`` are, for each model, the sum of its two scores if
-    only the second is kept, else NaN; ``ends`` ``(2, S)`` bound each score.
+    ``nodes`` ``(N, 4)`` are column (-1 for a leaf), cut, left child, which the right one follows, and kind:
+    the row of ``words`` whose bits are the cells that go left, -1 for a plain cut, -2 if missing values go left
+    besides. ``value`` ``(N, W)`` is added to the scores from ``slot`` ``(T,)`` on. ``trees_of`` lists the trees that
+    split on each column, ``by_cell`` whether a column's cells are unordered. ``totals`` are, for each model, the sum of
+    its two scores if only the second is kept, else NaN; ``ends`` ``(2, S)`` bound each score.
     """
 
     roots: Array
     slot: Array
-    nodes: tuple[Array, ...]
-    sets: Array
+    nodes: Array
+    words: Array
     value: Array
     base: Array
     n_known: Array
@@ -82,7 +71,7 @@ class StackedTrees:
         """Stack ensembles, with the features ``free`` ``(m,)`` on common cells and all others at the row's."""
         parts = [_place_on_cells(trees, x0, free, common, k) for k, trees in enumerate(ensembles)]
         starts = np.cumsum([0, *(len(part.nodes) for part in parts)])[:-1]
-        set_starts = np.cumsum([0, *(len(part.sets) for part in parts)])[:-1]
+        set_starts = np.cumsum([0, *(len(part.words) for part in parts)])[:-1]
         slots = np.cumsum([0, *(len(part.base) for part in parts)])
         width = max(part.value.shape[1] for part in parts)
         for part, start, set_start in zip(parts, starts, set_starts, strict=True):
@@ -91,7 +80,7 @@ class StackedTrees:
         roots = np.concatenate([part.roots + start for part, start in zip(parts, starts, strict=True)])
         slot = np.concatenate([[start] * len(part.roots) for part, start in zip(parts, slots[:-1], strict=True)])
         nodes, children = (np.concatenate([getattr(part, name) for part in parts]) for name in ("nodes", "children"))
-        value = np.concatenate([np.pad(part.value, ((0, 0), (0, width - part.value.shape[1]))) for part in parts])
+        value = _stack_padded([part.value for part in parts], float)
         unused = np.zeros(width - parts[-1].value.shape[1])  # so that values of the last model fit in as well
         base = np.concatenate([*(part.base for part in parts), unused])
         order, tree_of = _order_by_tree(nodes, children, roots)
@@ -105,8 +94,8 @@ class StackedTrees:
         return cls(
             roots=roots.astype(np.int32),
             slot=slot.astype(np.int64),
-            nodes=tuple(np.ascontiguousarray(nodes.T, dtype=np.int32)),
-            sets=np.concatenate([part.sets for part in parts]),
+            nodes=np.ascontiguousarray(nodes, dtype=np.int32),
+            words=_stack_padded([part.words for part in parts], np.uint64),
             value=np.ascontiguousarray(value),
             base=base,
             n_known=np.array([one.n_known for one in common], dtype=np.int32),
@@ -125,23 +114,25 @@ class StackedTrees:
         """Return all scores ``(n, S)`` of cells ``(n, m)``, and the columns on the way to leaves as bits ``(n, T)``."""
         found, paths = np.tile(self.base, (len(cells), 1)), np.empty((len(cells), len(self.roots)), dtype=np.uint64)
         loops = _require_loops()
-        loops.sum_scores(cells, self.roots, self.slot, self.n_known, *self.nodes, self.sets, self.value, found, paths)
+        loops.sum_scores(cells, self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, found, paths)
         return found, paths
 
     def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
         """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""
         loops, trees = _require_loops(), self.trees_of[column]
-        loops.renew_paths(column, moved, trees, cells, self.roots, self.n_known, *self.nodes, self.sets, paths)
+        loops.renew_paths(column, moved, trees, cells, self.roots, self.n_known, self.nodes, self.words, paths)
 
     def find_steps(self, column: int, mass: Array, cells: Array, scores: Array, paths: Array) -> Steps:
         """Return the steps along a column of points on cells ``(n, m)`` with these scores and paths."""
         most = len(cells) * len(mass)
         starts, first = np.empty(len(cells) + 1, dtype=np.int64), np.empty(most, dtype=np.int32)
         masses, along = np.empty(most), np.empty((most, scores.shape[1]))
+        ordered = mass[: 0 if self.by_cell[column] else self.n_known[column]]
+        below, above = np.append(0.0, np.cumsum(ordered)), np.append(np.cumsum(ordered[::-1])[::-1], 0.0)
         loops = _require_loops()
         n = loops.find_steps(
-            column, bool(self.by_cell[column]), mass, self.trees_of[column], cells, scores, paths, self.roots,
-            self.slot, self.n_known, *self.nodes, self.sets, self.value, starts, first, masses, along,
+            column, bool(self.by_cell[column]), mass, below, above, self.trees_of[column], cells, scores, paths,
+            self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, starts, first, masses, along,
         )  # fmt: skip
         return Steps(starts, first[:n], masses[:n], along[:n])
 
@@ -163,7 +154,7 @@ class _Placed(NamedTuple):
 
     nodes: Array
     children: Array
-    sets: Array
+    words: Array
     value: Array
     base: Array
     roots: Array
@@ -181,8 +172,7 @@ def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[C
     home = trees.cells(x0[None, :])[0]
     fixed = np.flatnonzero(split & (column[given.feature] < 0))
     follow[fixed] = _take_sides(trees, fixed, home[given.feature[fixed]])
-    sets: list[Array] = []
-    widest = max(len(one.own[model]) for one in common)
+    n_sets, sets = 0, list[Array]()
     for i, j in enumerate(free.tolist()):
         own, n_known = common[i].own[model], common[i].n_known
         some = np.flatnonzero(given.feature == j)
@@ -195,15 +185,28 @@ def _place_on_cells(trees: CellTrees, x0: Array, free: Array, common: Sequence[C
             sides = np.where(cut < 0, given.right[ordered], given.left[ordered])
             follow[ordered] = np.where((cut < 0) | (cut >= n_known - 1), sides, ordered)
         if len(listed):
-            nodes[listed, 3] = len(sets) + np.arange(len(listed))
-            sets += [np.pad(row, (0, widest - len(own))) for row in given.sets[given.group[listed]][:, own]]
+            nodes[listed, 3] = n_sets + np.arange(len(listed))
+            sets.append(given.sets[given.group[listed]][:, own])
+            n_sets += len(listed)
     while (further := follow[follow]).tolist() != follow.tolist():
         follow = further
     nodes[~split, 0] = _LEAF
     children = np.where(split[:, None], np.column_stack([follow[given.left], follow[given.right]]), 0)
     value, base, total = _drop_dependent_score(trees)
-    held = np.array(sets, dtype=bool).reshape(len(sets), widest)
-    return _Placed(nodes, children, held, value, base, follow[given.roots], total)
+    return _Placed(nodes, children, _pack_bits(sets), value, base, follow[given.roots], total)
+
+
+def _pack_bits(sets: Sequence[Array]) -> Array:
+    """Return sets of cells ``(n, m)`` of several columns as bits in words of 64 ``(n, most / 64)``."""
+    words = [np.ascontiguousarray(np.packbits(one, axis=1, bitorder="little")) for one in sets]
+    return _stack_padded([np.pad(one, ((0, 0), (0, -one.shape[1] % 8))).view("<u8") for one in words], np.uint64)
+
+
+def _stack_padded(parts: Sequence[Array], kind: Any) -> Array:
+    """Stack arrays ``(n, m)`` of different widths, padded by zeros."""
+    width = max((part.shape[1] for part in parts), default=1)
+    padded = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+    return np.concatenate([np.zeros((0, width), dtype=kind), *padded])
 
 
 def _take_sides(trees: CellTrees, which: Array, cell: Array) -> Array:

@@ -12,7 +12,7 @@ from numba import njit
 
 from gbce.base import Array
 
-__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_scores"]
+__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "sum_leaves", "sum_scores"]
 
 
 def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,8 +24,40 @@ def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
-# ten times as long as a step. A cell goes right beyond the cut; kinds other than -1 are sets (0 and more), where cells
-# outside go right, and cuts at which missing values, which have the last cell, go left (-2).
+# ten times as long as a step. Column, cut, left child and kind of a node stand side by side, so that a step reads
+# memory once. A cell goes right beyond the cut; kinds other than -1 are sets (0 and more), bits in words of 64 cells,
+# where cells outside go right, and cuts at which missing values, which have the last cell, go left (-2).
+
+
+@_compile
+def sum_leaves(
+    cells: Array,
+    n_cells: Array,
+    roots: Array,
+    feature: Array,
+    cut: Array,
+    group: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    sets: Array,
+    value: Array,
+    out: Array,
+) -> None:
+    """Add the leaves of every tree that hold rows of cells ``(n, d)`` to ``out`` ``(n, K)``, one tree after another."""
+    for t in range(len(roots)):
+        for i in range(len(cells)):
+            node = roots[t]
+            while feature[node] >= 0:
+                cell = cells[i, feature[node]]
+                goes_left = cell <= cut[node]
+                if group[node] >= 0:
+                    goes_left = sets[group[node], cell]
+                elif cell == n_cells[feature[node]]:
+                    goes_left = missing_left[node]
+                node = left[node] if goes_left else right[node]
+            for k in range(value.shape[1]):
+                out[i, k] += value[node, k]
 
 
 @_compile
@@ -34,11 +66,8 @@ def sum_scores(
     roots: Array,
     slot: Array,
     n_known: Array,
-    split: Array,
-    cut: Array,
-    child: Array,
-    kind: Array,
-    sets: Array,
+    nodes: Array,
+    words: Array,
     value: Array,
     out: Array,
     paths: Array,
@@ -50,13 +79,15 @@ def sum_scores(
     for i in range(len(cells)):
         for t in range(len(roots)):
             node, path = roots[t], np.uint64(0)
-            while split[node] >= 0:
-                path |= np.uint64(1) << np.uint64(split[node] & 63)
-                cell = cells[i, split[node]]
-                right = cell > cut[node]
-                if kind[node] != -1:
-                    right = not sets[kind[node], cell] if kind[node] >= 0 else right and cell != n_known[split[node]]
-                node = child[node] + (1 if right else 0)
+            while nodes[node, 0] >= 0:
+                path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
+                cell = cells[i, nodes[node, 0]]
+                right = cell > nodes[node, 1]
+                if nodes[node, 3] >= 0:
+                    right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                elif nodes[node, 3] == -2:
+                    right = right and cell != n_known[nodes[node, 0]]
+                node = nodes[node, 2] + (1 if right else 0)
             paths[i, t] = path
             for w in range(value.shape[1]):
                 out[i, slot[t] + w] += value[node, w]
@@ -70,11 +101,8 @@ def renew_paths(
     cells: Array,
     roots: Array,
     n_known: Array,
-    split: Array,
-    cut: Array,
-    child: Array,
-    kind: Array,
-    sets: Array,
+    nodes: Array,
+    words: Array,
     paths: Array,
 ) -> None:
     """Renew the paths of points that ``moved`` ``(n,)`` along one column in the trees where it was on the way."""
@@ -87,13 +115,15 @@ def renew_paths(
             if not paths[i, t] & bit:
                 continue
             node, path = roots[t], np.uint64(0)
-            while split[node] >= 0:
-                path |= np.uint64(1) << np.uint64(split[node] & 63)
-                cell = cells[i, split[node]]
-                right = cell > cut[node]
-                if kind[node] != -1:
-                    right = not sets[kind[node], cell] if kind[node] >= 0 else right and cell != n_known[split[node]]
-                node = child[node] + (1 if right else 0)
+            while nodes[node, 0] >= 0:
+                path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
+                cell = cells[i, nodes[node, 0]]
+                right = cell > nodes[node, 1]
+                if nodes[node, 3] >= 0:
+                    right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                elif nodes[node, 3] == -2:
+                    right = right and cell != n_known[nodes[node, 0]]
+                node = nodes[node, 2] + (1 if right else 0)
             paths[i, t] = path
 
 
@@ -102,6 +132,8 @@ def find_steps(
     column: int,
     by_cell: bool,
     mass: Array,
+    below: Array,
+    above: Array,
     trees: Array,
     cells: Array,
     scores: Array,
@@ -109,11 +141,8 @@ def find_steps(
     roots: Array,
     slot: Array,
     n_known: Array,
-    split: Array,
-    cut: Array,
-    child: Array,
-    kind: Array,
-    sets: Array,
+    nodes: Array,
+    words: Array,
     value: Array,
     starts: Array,
     first: Array,
@@ -123,28 +152,65 @@ def find_steps(
     """Write the steps of the scores along one column, one point of ``cells`` ``(n, m)`` after the other.
 
     ``starts`` ``(n + 1,)`` are the positions of each point's steps; ``first`` their first cells, ``masses`` their prior
-    masses (sums of ``mass``, one per cell) and ``along`` ``(., S)`` their scores. Returns the number of all steps.
+    masses and ``along`` ``(., S)`` their scores. ``mass`` has one entry per cell; ``below`` and ``above`` sum those of
+    the ordered cells before and from each cell on. Returns the number of all steps.
     """
     n_cells, n_scores, width = len(mass), scores.shape[1], value.shape[1]
-    n_ordered = 0 if by_cell else n_known[column]  # a range of these is followed at once, the others one by one
-    score = np.zeros((n_cells + 1, n_scores))  # of the trees that split on the column
-    begins = np.zeros(n_cells + 1, np.bool_)
-    later = np.empty((n_cells + 1, 3), np.int64)  # nodes still to be followed, with their ranges of cells
+    n_ordered = 0 if by_cell else n_known[column]  # a range of these is followed at once, then the missing cell
+    middle = np.searchsorted(below, 0.5 * below[n_ordered])
+    # scores of the trees that split on the column: for ordered cells, differences from the cell before where marked
+    score, total = np.zeros((n_cells + 1, n_scores)), np.zeros(n_scores)
+    marked = np.zeros(n_cells // 64 + 1, np.uint64)
+    later = np.empty((max(n_cells + 1, 65), 3), np.int64)  # nodes still to be followed, with their ranges of cells
+    sets = np.empty(65, np.uint64)  # or with sets of 64 unordered cells: each node that is put off splits one
     bit = np.uint64(1) << np.uint64(column & 63)
     n = 0
     for i in range(len(cells)):
-        for k in range(n_cells + 1):
-            begins[k] = k == 0 or k >= n_ordered
-            for s in range(n_scores):
-                score[k, s] = 0.0
+        for k in range(n_ordered, n_cells):
+            score[k] = 0.0
         for at in range(len(trees)):
             t = trees[at]
             if not paths[i, t] & bit:  # the column is not on the way: the tree does not change along it
                 continue
-            top = 0
-            if n_ordered > 0:
-                later[0, 0], later[0, 1], later[0, 2] = roots[t], 0, n_ordered - 1
-                top = 1
+            for word in range((n_cells + 63) // 64 if by_cell else 0):
+                zero, n_bits = 64 * word, min(64, n_cells - 64 * word)
+                later[0, 0], sets[0], top = roots[t], ~np.uint64(0) >> np.uint64(64 - n_bits), 1
+                while top > 0:
+                    top -= 1
+                    node, held = later[top, 0], sets[top]
+                    while nodes[node, 0] >= 0:
+                        if nodes[node, 0] == column:
+                            goes_left = np.uint64(0)
+                            if nodes[node, 3] >= 0:
+                                goes_left = words[nodes[node, 3], word]
+                            else:
+                                missing = n_known[column] if nodes[node, 3] == -2 else -1
+                                for k in range(n_bits):
+                                    if zero + k <= nodes[node, 1] or zero + k == missing:
+                                        goes_left |= np.uint64(1) << np.uint64(k)
+                            if held & goes_left == np.uint64(0):
+                                node = np.int64(nodes[node, 2] + 1)
+                            else:
+                                if held & ~goes_left != np.uint64(0):
+                                    later[top, 0], sets[top] = nodes[node, 2] + 1, held & ~goes_left
+                                    top += 1
+                                held &= goes_left
+                                node = np.int64(nodes[node, 2])
+                            continue
+                        cell = np.int64(cells[i, nodes[node, 0]])
+                        right = cell > nodes[node, 1]
+                        if nodes[node, 3] >= 0:
+                            right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                        elif nodes[node, 3] == -2:
+                            right = right and cell != n_known[nodes[node, 0]]
+                        node = np.int64(nodes[node, 2] + (1 if right else 0))
+                    for k in range(n_bits):
+                        if (held >> np.uint64(k)) & np.uint64(1):
+                            for w in range(width):
+                                score[zero + k, slot[t] + w] += value[node, w]
+            if by_cell:
+                continue
+            later[0, 0], later[0, 1], later[0, 2], top = roots[t], 0, n_ordered - 1, min(n_ordered, 1)
             single = n_ordered
             while top > 0 or single < n_cells:
                 if top > 0:
@@ -153,46 +219,72 @@ def find_steps(
                 else:
                     node, low, high = np.int64(roots[t]), np.int64(single), np.int64(single)
                     single += 1
-                while split[node] >= 0:
-                    own = split[node] == column
+                while nodes[node, 0] >= 0:
+                    own = nodes[node, 0] == column
                     if own and low < high:
-                        if high <= cut[node]:
-                            node = np.int64(child[node])
-                        elif low > cut[node]:
-                            node = np.int64(child[node] + 1)
-                        else:
-                            later[top, 0], later[top, 1], later[top, 2] = child[node] + 1, cut[node] + 1, high
+                        cut, child = np.int64(nodes[node, 1]), np.int64(nodes[node, 2])
+                        if low <= cut and cut < high:
+                            later[top, 0], later[top, 1], later[top, 2] = child + 1, cut + 1, high
                             top += 1
-                            high = np.int64(cut[node])
-                            node = np.int64(child[node])
+                            high = cut
+                        node = child if high <= cut else child + 1
                         continue
-                    cell = low if own else np.int64(cells[i, split[node]])
-                    right = cell > cut[node]
-                    if kind[node] != -1:
-                        right = (
-                            not sets[kind[node], cell] if kind[node] >= 0 else right and cell != n_known[split[node]]
-                        )
-                    node = np.int64(child[node] + (1 if right else 0))
-                begins[low] = True
+                    cell = low if own else np.int64(cells[i, nodes[node, 0]])
+                    right = cell > nodes[node, 1]
+                    if nodes[node, 3] >= 0:
+                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                    elif nodes[node, 3] == -2:
+                        right = right and cell != n_known[nodes[node, 0]]
+                    node = np.int64(nodes[node, 2] + (1 if right else 0))
                 for w in range(width):
                     score[low, slot[t] + w] += value[node, w]
                 if low < n_ordered:
-                    begins[high + 1] = True
+                    marked[low >> 6] |= np.uint64(1) << np.uint64(low & 63)
                     if high + 1 < n_ordered:
+                        marked[(high + 1) >> 6] |= np.uint64(1) << np.uint64((high + 1) & 63)
                         for w in range(width):
                             score[high + 1, slot[t] + w] -= value[node, w]
-        for k in range(1, n_ordered):
+        now, here, starts[i] = cells[i, column], n, n
+        total[:] = 0.0
+        if n_ordered > 0:
+            marked[0] |= np.uint64(1)
+        for word in range((n_ordered + 63) // 64):
+            held = marked[word]
+            marked[word] = np.uint64(0)
+            for byte in range(8):
+                if (held >> np.uint64(8 * byte)) & np.uint64(255) == np.uint64(0):
+                    continue
+                for k in range(8 * byte, 8 * byte + 8):
+                    if not (held >> np.uint64(k)) & np.uint64(1):
+                        continue
+                    cell = np.int64(64 * word + k)
+                    first[n] = cell
+                    for s in range(n_scores):
+                        total[s] += score[cell, s]
+                        score[cell, s] = 0.0
+                        along[n, s] = total[s]
+                    if cell <= now:
+                        here = n
+                    n += 1
+        for step in range(starts[i], n):
+            low, high = first[step], first[step + 1] if step + 1 < n else n_ordered
+            if high <= middle:
+                masses[step] = below[high] - below[low]
+            elif low >= middle:
+                masses[step] = above[low] - above[high]
+            else:
+                masses[step] = below[n_ordered] - below[low] - above[high]
+        for k in range(n_ordered, n_cells):
+            first[n], masses[n] = k, mass[k]
             for s in range(n_scores):
-                score[k, s] += score[k - 1, s]
-        now = cells[i, column]
-        starts[i] = n
-        for k in range(n_cells):
-            if begins[k]:
-                first[n], masses[n] = k, 0.0
-                for s in range(n_scores):
-                    along[n, s] = scores[i, s] + (score[k, s] - score[now, s])
-                n += 1
-            masses[n - 1] += mass[k]
+                along[n, s] = score[k, s]
+            if k == now:
+                here = n
+            n += 1
+        for s in range(n_scores):
+            shift = scores[i, s] - along[here, s]
+            for step in range(starts[i], n):
+                along[step, s] += shift
     starts[len(cells)] = n
     return n
 

@@ -5,7 +5,8 @@ outputs and the nearest attainable value in each cell follow without calling the
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,22 @@ from gbce.predictors import Predictor
 from gbce.space import Space
 from gbce.trees._structure import ModelStructure
 
-__all__ = ["CellTrees", "Nodes", "nearest_values", "outputs_of", "why_unreadable"]
+__all__ = ["CellTrees", "Nodes", "compiled_loops", "nearest_values", "outputs_of", "why_unreadable"]
 
 # Links whose outputs follow from scores.
 _LINKS = ("identity", "exp", "logistic", "softmax")
 _SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
+
+
+@cache
+def compiled_loops() -> ModuleType | None:
+    """Return the module of compiled loops over nodes; None if numba cannot be imported."""
+    try:
+        from gbce.trees import _along_loops
+    except ImportError:
+        return None
+    return _along_loops
+
 
 # --- ensembles on cells ----------------------------------------------------------------------------------------------
 
@@ -178,28 +190,12 @@ class CellTrees:
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
-        leaf = np.tile(nodes.roots, n)  # one node per row and tree, row by row
-        row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
-        flat = cells.ravel()
-        some_missing = bool((cells == n_cells).any())
-        going, node = np.arange(len(leaf)), leaf  # pairs not yet at a leaf, and their nodes
-        while len(going):
-            feature = nodes.feature[node]
-            inner = (feature >= 0).nonzero()[0]
-            if len(inner) < len(going):
-                leaf[going] = node
-                going, node, feature = going[inner], node[inner], feature[inner]
-            cell_seen = flat[row_at[going] + feature]
-            goes_left = cell_seen <= nodes.cut[node]
-            if some_missing:
-                goes_left = np.where(cell_seen == n_cells[feature], nodes.missing_left[node], goes_left)
-            if len(nodes.sets):
-                group = nodes.group[node]
-                listed = np.flatnonzero(group >= 0)
-                goes_left[listed] = nodes.sets[group[listed], cell_seen[listed]]
-            node = nodes.children[2 * node + goes_left]
-        return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
+        nodes, loops = self.nodes, compiled_loops()
+        assert loops is not None  # without it no ensemble is read
+        total = np.zeros((len(cells), nodes.value.shape[1]))
+        splits = (nodes.feature, nodes.cut, nodes.group, nodes.missing_left, nodes.left, nodes.right, nodes.sets)
+        loops.sum_leaves(cells, self.n_cells, nodes.roots, *splits, nodes.value, total)
+        return np.asarray(self.base + total / nodes.divisor)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

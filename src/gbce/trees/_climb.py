@@ -26,7 +26,9 @@ class Tuning:
 
     enough: float = 0.5  # of the points: the effective sample size kept on every rung (a convention)
     halvings: int = 60
-    beyond: float = 1.05  # the last rung lies this much above the eta that seems to meet a goal, so as to include it
+    # The last rung lies this much above the eta that seems to meet a goal, so as to include it. At 1.05 every second
+    # run had to go on and begin its last rung anew.
+    beyond: float = 1.2
     patience: int = 6  # rungs: a goal is given up if the shortfall fell by less than 1% of the first on so many,
     closer: float = 0.01
     lower: float = 0.9  # and the mean loss did not fall to this share

@@ -16,8 +16,8 @@ import numpy as np
 from gbce.base import Array
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
-from gbce.trees._along import CommonCells, StackedTrees, Steps, compiled_loops
-from gbce.trees._cells import CellTrees, outputs_of
+from gbce.trees._along import CommonCells, StackedTrees, Steps
+from gbce.trees._cells import CellTrees, compiled_loops, outputs_of
 from gbce.trees._grid import Grid
 from gbce.trees._sums import NotExactError, _require_trees
 

@@ -19,12 +19,11 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
-from gbce.trees._along import compiled_loops
 from gbce.trees._climb import TUNING, Climb, log_mean
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
 from gbce.trees._sums import NotExactError
 
-__all__ = ["GibbsTrees", "draw_if_many", "note_uncompiled"]
+__all__ = ["GibbsTrees", "draw_if_many"]
 
 # As for exact sums: rounding of sums in double precision, and of the logarithm of a small probability in single
 # precision; and the rounding error that indicates single precision.
@@ -86,7 +85,7 @@ class GibbsTrees:
 
     It applies where :class:`gbce.ExactTrees` does, however many cells and columns there are, and also with constraints
     between columns (draws that violate one are rejected). Anything else raises an error. An explainer without a sampler
-    uses it on tables where eta is found by a goal and there are too many cells to sum.
+    uses it on tables where there are too many cells to sum.
 
     Parameters
     ----------
@@ -174,33 +173,17 @@ class GibbsTrees:
 
 
 def draw_if_many(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | None:
-    """Return coordinate draws where they are the default and meet the goal; else None, with the generator unchanged.
+    """Return coordinate draws where they are the default; else None, with the generator unchanged.
 
-    They are the default on tables, at an eta that meets a goal.
+    They are the default on tables, without a deadline that could cut them off, unless a goal for eta is missed.
     """
-    if not _is_wanted(posterior):
+    if posterior.prior.space.columns is None or posterior.budget.deadline is not None:
         return None
     try:
         found = GibbsTrees().draw(posterior, deepcopy(rng))
     except (NotExactError, BudgetSpentError):
         return None
-    return found if found.info.goal_met else None
-
-
-def note_uncompiled(posterior: GibbsPosterior) -> str:
-    """Return a note that coordinate draws were not possible because numba is missing; empty if they were."""
-    if not _is_wanted(posterior) or posterior.read_trees() is None or compiled_loops() is not None:
-        return ""
-    return (
-        f"numba cannot be imported, so {posterior.predictors[0].name} is sampled like any other model; with it, trees "
-        "are sampled with few model rows."
-    )
-
-
-def _is_wanted(posterior: GibbsPosterior) -> bool:
-    """Whether coordinate draws are the default: on a table, for a goal, without a deadline that could cut them off."""
-    on_table = posterior.prior.space.columns is not None
-    return on_table and posterior.goal is not None and posterior.budget.deadline is None
+    return found if posterior.goal is None or found.info.goal_met else None
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

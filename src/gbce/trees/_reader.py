@@ -4,6 +4,7 @@ A :class:`Snapshot` detects models that were refitted in place.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -11,13 +12,15 @@ import numpy as np
 
 from gbce.base import Array, Outputs
 from gbce.budget import Budget
+from gbce.posterior import GibbsPosterior
+from gbce.predictors import Predictor
 from gbce.space import Space
-from gbce.trees._cells import CellTrees
+from gbce.trees._cells import CellTrees, compiled_loops, outputs_of, why_unreadable
 from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure, read_structure, same_output
 
-__all__ = ["CellReader"]
+__all__ = ["CellReader", "read_models"]
 
 _MOST_PARTS = 200  # objects within a model that are inspected; hand-tuned, so that it takes next to no time
 _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in place
@@ -162,7 +165,7 @@ class CellReader:
         if not self._read:
             if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
                 return None
-            self._trees, self._read = read_cells(self.inside, self._space, self._rows), True
+            self._trees, self._read = self._read_cells(), True
         if self._trees is None or self._checked:
             return self._trees
         x = self._rows_to_check(self._trees)
@@ -180,6 +183,17 @@ class CellReader:
                 "treated as a black box."
             )
         return self._trees
+
+    def _read_cells(self) -> CellTrees | None:
+        """Return the model as boxes of cells, not checked yet; None, with a note, where numba is missing."""
+        readable = self.inside is not None and isinstance(self.inside.parts, TreeScores)
+        if readable and compiled_loops() is None:
+            self.note = (
+                f"numba cannot be imported, so the {type(self._model).__name__} is treated as a black box; with it, "
+                "tree ensembles are read."
+            )
+            return None
+        return read_cells(self.inside, self._space, self._rows)
 
     def _forget_if_refitted(self) -> None:
         """Discard what was read if the model was refitted in place."""
@@ -234,3 +248,32 @@ def _agree(trees: CellTrees, x: Array, outputs: Outputs) -> bool:
     if mine.shape != own.shape:
         return False
     return bool(np.all(np.abs(mine - own) <= same_output(trees.inside, own)))
+
+
+# --- reading instead of calling --------------------------------------------------------------------------------------
+
+
+def read_models(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the posterior with its tree ensembles read instead of called, for searches and trials; no rows count.
+
+    Models are read on tables only, so that figures of arrays are those of the model's own calls to the last bit, and
+    without a budget, under which checking what was read takes rows each time.
+    """
+    if posterior.prior.space.columns is None or posterior.budget.limited:
+        return posterior
+    predictors = tuple(_read_predictor(posterior, k) for k in range(len(posterior.predictors)))
+    return replace(posterior, predictors=predictors)
+
+
+def _read_predictor(posterior: GibbsPosterior, model: int) -> Predictor:
+    """Return a predictor that reads the model as a tree ensemble; the model's own if that cannot be done."""
+    trees, own = posterior.read_trees(model), posterior.predictors[model]
+    if trees is None or why_unreadable(trees, own, posterior.target):
+        return own
+
+    def ask(x: Array) -> Array:
+        if not trees.covers(x).all():
+            return np.asarray(own(x).values)
+        return outputs_of(trees, own, trees.scores(trees.cells(x))).values
+
+    return replace(own, ask=ask, decide=None).with_fresh_meter()
