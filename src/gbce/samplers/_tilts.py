@@ -23,12 +23,12 @@ __all__ = ["TiltedProduct", "tilt"]
 # Chosen by hand, as draws are weighted by their density.
 _STEPS, _DEPTH = 28, 0.6  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
-_HALVINGS = 40  # of an interval: more digits than a proposal needs
+_HALVINGS = 24  # of an interval: to seven digits, more than a proposal needs
 _WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
 _KEPT_LATENT = 0.02  # weight of N(0, 1) in each marginal, since few points may show no change that has mass
-_NEWTON_STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-6  # of a refit: most steps, the longest one, and one that ends it
+_NEWTON_STEPS, _LONGEST, _CLOSE = 30, 1.0, 1e-3  # of a refit: most steps, the longest one, and one that ends it
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,8 @@ class TiltedProduct:
     """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
 
     tail: Array  # (m,): mass of N(0, 1) on either side of the middle step, on which a column stays unchanged
-    size: (
-        Array  # (2 * steps + 1, m): change on each step, from the lowest values to the highest, that evaluated being 1
-    )
+    base_mass: Array  # (2 * steps + 1, m): mass of N(0, 1) on each step, from the lowest values to the highest
+    size: Array  # (2 * steps + 1, m): change on each step, that on the evaluated one being 1
     slope: Array  # (2, m): log density per unit of change, below and above the middle step
     recent: list[tuple[Array, "Steps"]] = field(default_factory=list, repr=False)
 
@@ -48,27 +47,21 @@ class TiltedProduct:
         return len(self.tail)
 
     @cached_property
-    def _base_mass(self) -> Array:
-        """Mass of ``N(0, 1)`` on each step, ``(2 * steps + 1, m)``."""
-        side = -np.diff(np.append(_tail_shares(), 0.0))[:, None] * self.tail
-        return np.concatenate([side[::-1], 1.0 - 2.0 * self.tail[None, :], side])
-
-    @cached_property
     def _log_ratio(self) -> Array:
         """Log density of each step against ``N(0, 1)``, ``(2 * steps + 1, m)``."""
         tilt = np.clip(np.repeat(self.slope, [_STEPS + 1, _STEPS], axis=0) * self.size, -_FARTHEST, _FARTHEST)
-        ratio = np.exp(tilt - np.log((self._base_mass * np.exp(tilt)).sum(axis=0)))
+        ratio = np.exp(tilt - np.log((self.base_mass * np.exp(tilt)).sum(axis=0)))
         return np.asarray(np.log((1.0 - _KEPT_LATENT) * ratio + _KEPT_LATENT))
 
     @cached_property
     def _mass(self) -> Array:
         """Mass of each step, ``(2 * steps + 1, m)``."""
-        return np.asarray(self._base_mass * np.exp(self._log_ratio))
+        return np.asarray(self.base_mass * np.exp(self._log_ratio))
 
     def transform(self, e: Array) -> Array:
         """Turn standard normal noise ``(n, m)`` into draws."""
         ratio, column = np.exp(self._log_ratio), np.arange(self.dimension)
-        start, below = (np.cumsum(mass, axis=0) - mass for mass in (self._base_mass, self._mass))
+        start, below = (np.cumsum(mass, axis=0) - mass for mass in (self.base_mass, self._mass))
         u = ndtr(e)
         step = np.zeros(e.shape, dtype=np.intp)
         for one in below[1:]:
@@ -171,7 +164,9 @@ def tilt(posterior: GibbsPosterior) -> TiltedProduct | None:
     gain = log_target(posterior.mixture, points)
     with np.errstate(invalid="ignore"):
         slope = np.nan_to_num(gain[1:] - gain[0], nan=0.0, posinf=0.0, neginf=-_FARTHEST)
-    return TiltedProduct(tail, size, slope.reshape(2, m)) if slope.any() else None
+    side = -np.diff(np.append(_tail_shares(), 0.0))[:, None] * tail
+    base_mass = np.concatenate([side[::-1], 1.0 - 2.0 * tail[None, :], side])
+    return TiltedProduct(tail, base_mass, size, slope.reshape(2, m)) if slope.any() else None
 
 
 def _measure_changes(prior: LocatedPrior, z: Array) -> Array:
