@@ -56,7 +56,7 @@ def test_another_order_of_columns_gives_the_same_answer(name):
     assert table.answers["sentence"].tolist() == [one.answer.sentence]
     said = np.asarray(model.predict(data.iloc[:9]))
     ask = gbce.Explainer(model, mixed)._session.predictors[0]
-    outputs = ask(explained(model, mixed)[0].data[:9], use_predict=True)
+    outputs = ask(explained(model, mixed)[0]._session.data[:9], use_predict=True)
     assert np.array_equal(said, outputs.values if outputs.decided is None else np.array(ask.classes)[outputs.decided])
 
 

@@ -174,6 +174,8 @@ class Cutter:
     def _cut_ordered(self, leaves: Array, gain: Array, cells: Array, least: float) -> tuple[float, int, int]:
         """Return the value of the best split of an ordered axis, that axis, and the cell before the split."""
         n, here = len(self._ordered), cells[self._ordered]
+        if n == 0:
+            return 0.0, -1, -1
         ends = self._ends[leaves]
         above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
         starts = self._starts[:-1]
