@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ import sklearn
 
 import gbce
 from gbce._numerics import weighted_quantile
-from gbce.explanation import _alternatives
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
 from gbce.pages._document import gather_points, row_hash
@@ -514,7 +514,7 @@ def test_columns_are_found_by_name_and_all_can_be_shown(browser, loan, loan_file
 
 def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
     ways = loan.alternatives(4).table
-    share = (ways["mass"] * ways["success"]).iloc[0] / loan.distribution["success_probability"]
+    share = ways["mass"].iloc[0] / loan.distribution["success_probability"]
     with opened(browser, loan_file) as page:
         assert page.locator("article.card").count() == ways["reached"].sum()
         first = page.locator("article.card").first.text_content()
@@ -590,8 +590,19 @@ def test_colours_follow_the_system_and_the_button(browser, loan_file):
         assert page.locator("button:visible").count() == 0
 
 
-def test_a_page_without_any_way_of_its_own_says_so(loan, monkeypatch):
-    monkeypatch.setattr(_alternatives, "LEAST_MASS", 1.1)
-    found = explorer_payload(loan)["alternatives"]
-    assert found["listed"] == []
-    assert "no way in common" in found["why"]
+def test_a_page_without_any_way_of_its_own_says_so(loan):
+    payload = explorer_payload(replace(loan, strategies=None))
+    assert payload["alternatives"]["listed"] == []
+    assert payload["alternatives"]["why"] == str(replace(loan, strategies=None).alternatives(3)).strip()
+    assert payload["menu"]["sets"] == []
+
+
+def test_the_menu_of_a_page_is_that_of_the_explanation(browser, loan, loan_file):
+    table = loan.menu(3).table
+    reaching = table[table["verdict"] == "reaches"]
+    assert len(reaching)
+    with opened(browser, loan_file) as page:
+        lines = page.locator("#menu tbody tr")
+        assert lines.count() == min(len(reaching), 12)
+        assert lines.first.locator("th, td").first.text_content() == ", ".join(reaching["columns"].iloc[0])
+        sound(page)

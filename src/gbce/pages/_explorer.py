@@ -30,6 +30,7 @@ _SMALLEST, _LARGEST = 1e-3, 8.0  # as multiples of eta
 _FEW_STEPS = 4  # keep every fourth step if each has a column of potentials
 _MOST_LOSSES = 12  # models whose losses are stored; with more, the potential at every step is
 _MOST_ALTERNATIVES = 4
+_MENU_COLUMNS, _MENU_SETS = 3, 12  # of the menu: as its own default, and as many sets as it prints
 _SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
 _ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
 _LOSS_PRECISION = 1e-6  # largest error of a potential, and so of a log weight
@@ -153,6 +154,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "sparsity": _pack_sparsity(explanation, known),
         "frontier": _pack_frontier(explanation, known, frontier),
         "alternatives": _pack_alternatives(explanation, known),
+        "menu": _pack_menu(explanation),
     }
     points = sorted({one for one in _find_positions(named) if one is not None})
     content = {
@@ -327,6 +329,24 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
         for i, (_, line) in enumerate(found.table.iterrows())
     ]
     return {"listed": listed, "other": max(1.0 - sum(one["share"] for one in listed), 0.0), "why": ""}
+
+
+def _pack_menu(explanation: Explanation) -> dict[str, Any]:
+    """Return the sets of few columns that would do, and the names of those that were proved impossible."""
+    table = explanation.menu(_MENU_COLUMNS).table
+    reaching = table[table["verdict"] == "reaches"].head(_MENU_SETS)
+    sets = [
+        {
+            "columns": printable(", ".join(line["columns"])),
+            "share": line["share"],
+            "cost": line["cost"],
+            "sentence": printable(line["sentence"]),
+            "reliable_cost": line["reliable_cost"] if line["reliable_sentence"] else None,
+        }
+        for _, line in reaching.iterrows()
+    ]
+    impossible = table.loc[table["verdict"] == "impossible", "columns"]
+    return {"sets": sets, "impossible": [printable(", ".join(one)) for one in impossible]}
 
 
 def _find_obstacle(explanation: Explanation) -> str:

@@ -571,6 +571,21 @@ function waysSection() {
     box);
 }
 
+// --- which few columns would do --------------------------------------------------------------------------------
+
+function menuSection() {
+  const { sets, impossible } = payload.menu;
+  if (!sets.length && !impossible.length) return null;
+  const lines = sets.map((one) => [one.columns, one.sentence, shortNumber(one.cost), one.reliable_cost === null ? "none found"
+    : shortNumber(one.reliable_cost), percentText(one.share)]);
+  const caption = "sets of columns that would do";
+  return section("menu", "Which few columns would do",
+    sets.length ? "Changing just these columns reaches the target." : "No change of at most three columns was found to reach the target.",
+    sets.length ? scrollBox(caption, makeTable(caption, ["columns", "smallest change found", "cost, in units",
+      "cost of a reliable change", "draws that need just these"], lines, { class: "compare" })) : null,
+    impossible.length ? make("p", { class: "soft small" }, `Proved to be not enough: ${impossible.join("; ")}.`) : null);
+}
+
 // --- rules -----------------------------------------------------------------------------------------------------
 
 function rulesSection() {
@@ -869,7 +884,7 @@ byId("top").append(make("div", { class: "masthead" }, make("h1", {}, payload.tit
   make("div", { class: "buttons no-print" }, make("button", { type: "button", class: "quiet", on: {
     click: () => window.print() } }, "Print"), themeButton())));
 const sections = [
-  warningBanner(), answerSection(), termsSection(), waysSection(), rulesSection(), changesSection(), importanceSection(),
+  warningBanner(), answerSection(), termsSection(), waysSection(), menuSection(), rulesSection(), changesSection(), importanceSection(),
   cloudSection(), tradeSection(), disagreementSection(), receiptSection(), qualitySection(), copyDialog(),
 ].filter(Boolean);
 byId("page").replaceChildren(...sections);
