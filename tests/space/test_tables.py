@@ -55,7 +55,7 @@ def test_a_sparsity_path_searches_all_numbers_of_changes_in_the_same_calls(table
     prior = gbce.Sparse(gbce.Gaussian(), change=0.2)
     explainer = gbce.Explainer(model, X, space=space, prior=prior, sampler=gbce.SMC(1_000, 200))
     found = explainer.explain(X.iloc[9], gbce.Change(-0.15, relative=True), rules=[gbce.MAP()], seed=0)
-    assert found.n_model_calls < 250  # one search after the other took ten times as many
+    assert found.n_model_calls < 500  # one search after the other took thousands
     x = np.array([decision.x for decision in found.decisions])
     changes = space.changed(x, found.x0).sum(axis=1)
     assert len(set(changes)) == len(changes) == 6

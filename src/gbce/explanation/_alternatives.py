@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 
+_LEAST_SHARE = 0.005  # of a listed strategy: less is printed as 0%
 _FIGURES = ("mass", "mass_se", "ess", "reached", "output", "cost", "reliability", "reliable")  # columns of the table
 
 
@@ -112,6 +113,7 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     follows = np.where(found.which >= 0, follows[found.which], -1)
     share = np.array([found.weights[follows == s].sum() for s in range(len(points))])
     shown = np.argsort(-share, kind="stable")[:k]
+    shown = shown[share[shown] >= min(_LEAST_SHARE, share.max())]
     points, share = points[shown], share[shown]
     error = np.array([estimate_error(draws, found, one) for one in share])
     other = float(np.clip(1.0 - share.sum(), 0.0, 1.0))

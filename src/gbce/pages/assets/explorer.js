@@ -515,8 +515,8 @@ function comparison(points_, names, caption) {
   lines.push(["reaches the target", payload.row.reached ? "yes" : "no", ...points_.map((i) => (points.reached[i] ? "yes"
     : "no"))]);
   lines.push(["works under small errors of execution", "", ...points_.map((i) => {
-    const known = reliabilityOf(i);
-    return known ? holdsText(known[0]) : "not measured";
+    const known = reliabilityOf(i)?.[0] ?? payload.alternatives.listed.find((one) => one.point === i)?.reliability;
+    return known === undefined ? "not measured" : holdsText(known);
   })]);
   return { heads: ["", "now", ...names], lines, caption };
 }
@@ -531,7 +531,7 @@ function waysSection() {
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.share)} of the draws that reach the target`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `Works ${percentText(one.reliability)} of the time if values turn out slightly different. `
+    make("p", { class: "soft small" }, `Works ${percentText(reliabilityOf(one.point)?.[0] ?? one.reliability)} of the time if values turn out slightly different. `
       + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
