@@ -1,5 +1,7 @@
 """Strategies: confirmed by the model row by row, distinct, worth a change, with shares of the posterior."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -236,3 +238,19 @@ def test_draws_that_are_too_few_are_refused():
     explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=0.3), rules=[], seed=0)
     with pytest.raises(ValueError, match=r"too few effective draws for alternatives: .*, and 100 are needed"):
         explanation.alternatives()
+
+
+def test_draws_that_never_reach_leave_a_sentence_and_the_points_of_the_rules():
+    x, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    model = RandomForestClassifier(20, random_state=0).fit(x, y)
+    explanation = gbce.Explainer(model, x, eta=1).explain(x.iloc[0], 1, seed=0)
+    assert explanation.distribution["success_probability"] < 0.01
+    found = explanation.alternatives(5)
+    assert len(found) == 0
+    assert found.note
+    assert str(found) == found.note
+    reaching = gbce.Explainer(model, x).explain(x.iloc[0], 1, seed=0)
+    known = reaching.strategies
+    none = replace(known, needs=known.needs[:0], which=np.full_like(known.which, -1))
+    assert "no strategy to list" in replace(reaching, strategies=none).alternatives(5).note
+    assert len(reaching.alternatives(5)) > 1

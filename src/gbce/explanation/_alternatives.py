@@ -32,6 +32,10 @@ __all__ = [
 ]
 
 
+_NO_SHARE = (
+    "Hardly any draw reaches the target in a way of its own, so there is no strategy to list. explanation.menu() lists "
+    "points that reach it."
+)
 _LEAST_SHARE = 0.005  # of a listed strategy: less is printed as 0%
 _FIGURES = ("mass", "mass_se", "ess", "reached", "output", "cost", "reliability", "reliable")  # columns of the table
 
@@ -104,16 +108,17 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
             "estimate their probabilities. Explain the row with more candidates or a larger budget."
         )
     space, x0 = explanation.space, explanation.x0
-    if found is None or len(found.x) == 0:
-        none = _build_table(explanation, np.zeros((0, len(x0))), dict.fromkeys(_FIGURES, np.zeros(0)))
+    none = _build_table(explanation, np.zeros((0, len(x0))), dict.fromkeys(_FIGURES, np.zeros(0)))
+    if found is None or not (found.strategy >= 0).any():
         return Alternatives(none, 1.0, 0.0, explain_absence(explanation))
     cost = costs(space, found.x, x0, "l1")
     points = found.find_representatives(cost)
-    follows = follow_strategies(found.needs, find_moves(space, found.x[points], x0))
-    follows = np.where(found.which >= 0, follows[found.which], -1)
+    follows = np.append(follow_strategies(found.needs, find_moves(space, found.x[points], x0)), -1)[found.which]
     share = np.array([found.weights[follows == s].sum() for s in range(len(points))])
     shown = np.argsort(-share, kind="stable")[:k]
-    shown = shown[share[shown] >= min(_LEAST_SHARE, share.max())]
+    shown = shown[share[shown] >= _LEAST_SHARE]
+    if len(shown) == 0:
+        return Alternatives(none, 1.0, 0.0, _NO_SHARE)
     points, share = points[shown], share[shown]
     error = np.array([estimate_error(draws, found, one) for one in share])
     other = float(np.clip(1.0 - share.sum(), 0.0, 1.0))
