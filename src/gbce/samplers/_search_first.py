@@ -67,6 +67,7 @@ _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: known to about 1%
 # Most values of eta to draw at, and the relative difference within which drawing afresh at the solution hardly gains.
 # Two of 150 rows of benchmarks/unseen.py whose solution was farther off kept 0.1 of their effective draws.
 _MOST_ETAS, _NEAR = 3, 0.1
+_FEWEST_EFFECTIVE = 20  # below, tempering can do no worse; below 100 the verdict is that it was not sampled
 _MODES_SHARE = 0.5  # of these points that come from components at modes
 
 
@@ -121,21 +122,27 @@ class SearchFirst:
         """Find the eta that meets the goal, and draw there.
 
         Draws at any fixed eta have weights of known density, so that eta can be solved for on them. A small pilot
-        gives a first value; if the draws there do not carry the solution, they are drawn afresh at it. Where that
-        does not end in a solution, a large tempered run walks the whole path.
+        gives a first value; if the draws there do not carry the solution, they are drawn afresh at it, and the best of
+        these are the result. Where none has a solution, a large tempered run walks the whole path.
         """
         unlimited = self._can_search and not self.posterior.budget.limited
         eta, self.tilt = find_first_eta(self.posterior, self.rng, self.first) if unlimited else Pilot(None)
+        best: tuple[Draws, Coverage | None] | None = None
         for _ in range(_MOST_ETAS):
             if eta is None:
                 break
             draws, met = self._solve_at(eta)
+            if met and (best is None or draws.ess > best[0].ess):
+                best = replace(draws, info=replace(draws.info, goal_met=True)), self.coverage
             solved, share = draws.rungs[-1], draws.ess / self.n_effective
             near = abs(solved - eta) <= _NEAR * max(solved, eta)
             if met and share >= _LOST and (near or share >= KEPT):
-                return replace(draws, info=replace(draws.info, goal_met=True))
+                break
             eta = solved if met or solved != eta else None
-        return self._temper_for_goal()
+        if best is None or best[0].ess < _FEWEST_EFFECTIVE:
+            return self._temper_for_goal()
+        draws, self.coverage = best
+        return draws
 
     def _solve_at(self, eta: float) -> tuple[Draws, bool]:
         """Draw at a fixed eta and reweight to the nearby one that meets the goal; return also whether it does."""
