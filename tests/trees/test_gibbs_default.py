@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from gbce.trees import _cells
@@ -151,6 +152,18 @@ def test_decisions_follow_as_from_other_draws(question):
     assert found.pointwise["reached"].all()
     nearest, others = (float(one.pointwise["distance"].iloc[0]) for one in (found, other))
     assert nearest <= 1.1 * others
+
+
+def test_a_place_that_takes_two_moves_at_once_is_not_missed_in_silence():
+    x = np.random.default_rng(0).uniform(-5, 5, size=(4_000, 2))
+    both, either = (x > 3).all(axis=1), (x > 3).any(axis=1)
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(x, np.where(both, 10.0, np.where(either, -5.0, 0.0)))
+    explainer = gbce.Explainer(model, x, space=gbce.Space.real(2), sampler=gbce.GibbsTrees(), policy=None, eta=1.0)
+    found = explainer.explain(np.zeros(2), gbce.AtLeast(9.0, scale=0.5), rules=[gbce.Nearest()], seed=0)
+    assert found.pointwise["reached"].all()
+    assert found.distribution["success_probability"] < 0.5  # the islands stay where they began
+    assert found.diagnostics["sampling"] != "trustworthy"
+    assert "has a density that the draws do not explain" in found.diagnostics["doubt"]
 
 
 def test_loops_are_compiled_without_a_directory_for_their_cache(monkeypatch):

@@ -72,6 +72,11 @@ class GibbsInfo(SamplerInfo):
         """True: the error of the evidence shows the quality of the run."""
         return True
 
+    @property
+    def unchecked(self) -> bool:
+        """True: islands that move one column at a time may all miss a place that takes several moves at once."""
+        return True
+
 
 @dataclass(frozen=True)
 class GibbsTrees:
@@ -126,6 +131,11 @@ class GibbsTrees:
                 "GibbsTrees: n_islands must be at least 2, with two points each, because errors are estimated between "
                 f"islands; not {self.n_islands} with {self.n_points} points"
             )
+
+    @property
+    def searches(self) -> bool:
+        """True: decisions start from training rows that reach the target, so that some of them have to be evaluated."""
+        return True
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw; models are called once, for the points that are kept.
