@@ -303,7 +303,9 @@ class ExplanationTable:
     def __str__(self) -> str:
         """One line per row with its whole answer; failed rows with their error."""
         lines = zip(self.diagnostics.index, self.answers["sentence"], self.diagnostics["error"], strict=True)
-        return "\n".join(f"{printable(str(label))}: {sentence or error or 'no answer'}" for label, sentence, error in lines)
+        return "\n".join(
+            f"{printable(str(label))}: {sentence or error or 'no answer'}" for label, sentence, error in lines
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the labels of the rows."""
@@ -472,7 +474,7 @@ class ExplanationTable:
         Examples
         --------
         >>> import gbce
-        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(200, 2)).round(1), columns=["pay", "debt"])
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
         >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
         >>> target = gbce.AtLeast(0)
         >>> table = explainer.explain_many(data[:3], target, seed=0, posterior=False, progress=False)

@@ -29,7 +29,7 @@ def run(options: Any) -> int:
     messages = Messages(options.quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = messages.warn
+        warnings.showwarning = messages.warn  # type: ignore[assignment]
         return _COMMANDS[options.command](options, messages)
 
 
@@ -135,7 +135,7 @@ def _choose_columns(
     missing = [name for name in wanted if name not in have]
     if missing:
         raise ValueError(
-            f"the table lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}, which the model was fitted on; "
+            f"the table lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)} that the model was fitted on; "
             f"it has {', '.join(map(str, data.columns))}"
         )
     columns = [have[name] for name in wanted]

@@ -19,7 +19,14 @@ __all__ = ["Picked", "Settings", "UsageError", "parse_target", "read_settings", 
 
 STDIN = "-"
 _CHUNK = 100_000  # lines that are read at a time, by hand: tens of megabytes
-_FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 
 class UsageError(ValueError):
@@ -102,7 +109,7 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
     if len(parts) == 1:
         return parts[0]
     whole = pd.concat(parts)
-    for name in whole.columns[whole.dtypes == object]:
+    for name in [one for one in whole.columns if whole[one].dtype == "object"]:
         known = whole[name].notna()
         whole.loc[known, name] = whole.loc[known, name].astype(str)
     return whole

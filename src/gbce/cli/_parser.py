@@ -129,8 +129,8 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-rows", type=int, default=200_000, metavar="N", help=(
         "largest number of rows of DATA that are used, drawn at random (default: 200000)"))  # fmt: skip
     parser.add_argument("--trust-pickle", action="store_true", help=(
-        "also load pickle and joblib files; loading one runs any code that is in it, so only allow it for files that you "
-        "made or would run as a program"))  # fmt: skip
+        "also load pickle and joblib files; loading one runs any code that is in it, so only allow it for files that "
+        "you made or would run as a program"))  # fmt: skip
 
 
 def _add_output(parser: argparse.ArgumentParser, formats: list[str], usual: str) -> None:
@@ -140,7 +140,7 @@ def _add_output(parser: argparse.ArgumentParser, formats: list[str], usual: str)
 
 def _add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", default="en", help="of texts and letters: en, ja (default: en)")
-    parser.add_argument("--audience", choices=["person", "analyst"], default="person", help="of texts (default: person)")
+    parser.add_argument("--audience", choices=["person", "analyst"], default="person", help="of texts, default: person")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +176,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-r", "--row", required=True, help="which row, as for `gbce explain`")
     parser.add_argument("--rows", metavar="FILE", help="table of the row, if not DATA")
     parser.add_argument("--noise", type=float, default=0.1, help=(
-        "standard deviation of the values that are reached, in units of each column's scale (default: 0.1)"))  # fmt: skip
+        "standard deviation of the values that are reached, in units of each column's scale; 0.1"))  # fmt: skip
     _add_output(parser, ["csv", "jsonl", "parquet"], "csv")
 
 

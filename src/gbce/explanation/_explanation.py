@@ -729,7 +729,7 @@ class Explanation:
         Examples
         --------
         >>> import gbce
-        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(200, 2)).round(1), columns=["pay", "debt"])
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
         >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
         >>> explanation = explainer.explain({"pay": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0, posterior=False)
         >>> explanation.to_text().split(".")[0]
@@ -770,7 +770,7 @@ class Explanation:
         Examples
         --------
         >>> import gbce
-        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(200, 2)).round(1), columns=["pay", "debt"])
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
         >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
         >>> explanation = explainer.explain({"pay": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0, posterior=False)
         >>> letter = explanation.letter({"pay": "Income insufficient", "debt": "Excessive obligations"})

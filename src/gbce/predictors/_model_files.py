@@ -96,8 +96,8 @@ def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
     path, kind = _find_flavour(path) if path.is_dir() else (path, _find_kind(path))
     if kind == "pickle" and not trust_pickle:
         raise ModelFileError(
-            f"{path} is a pickle, and loading one runs any code that is in it: save the model in its own format or with "
-            "skops, or, if you made the file yourself, allow it by trust_pickle (--trust-pickle)"
+            f"{path} is a pickle, and loading one runs any code that is in it: save the model in its own format or "
+            "with skops, or, if you made the file yourself, allow it by trust_pickle (--trust-pickle)"
         )
     try:
         return _LOADERS[kind](path)

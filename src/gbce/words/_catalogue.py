@@ -77,11 +77,9 @@ class Catalogue:
 
     def likelihood(self, share: float) -> tuple[str, str]:
         """Return the word for a probability, and the kind of sentence it stands in."""
-        for key, word in self.entries["likelihood"].items():
-            least = float(key.replace("_", "."))
-            if share + _ROUNDING >= least:
-                break
-        return word, "likely" if least >= 0.66 or least == 0.0 else "even" if least >= 0.33 else "unlikely"
+        words = {float(key.replace("_", ".")): word for key, word in self.entries["likelihood"].items()}
+        least = max(one for one in words if share + _ROUNDING >= one)
+        return words[least], "likely" if least >= 0.66 or least == 0.0 else "even" if least >= 0.33 else "unlikely"
 
     def count(self, share: Share) -> dict[str, str]:
         """Return a share as a ``count`` in 100, rounded down so that 99.7 is not 100, and ``how`` it was found."""

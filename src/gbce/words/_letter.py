@@ -94,7 +94,17 @@ class Letter:
         listed = [f"{number}. {text}" for number, (_, text) in enumerate(self.reasons, start=1)]
         first = [self.title, "", *self.opening, "", *listed, "", *self.closing]
         others = [line for way in self.ways[1:] for line in ("", f"{self.or_}{way}")]
-        second = [self.ways_title, "", self.ways_opening, "", self.ways[0], *others, "", self.depends_title, *self.depends]
+        second = [
+            self.ways_title,
+            "",
+            self.ways_opening,
+            "",
+            self.ways[0],
+            *others,
+            "",
+            self.depends_title,
+            *self.depends,
+        ]
         return "\n".join([*first, "\f", *second]) + "\n"
 
     @property
@@ -208,7 +218,9 @@ def _refuse_answer(status: str, kind: str, sampling: str, doubt: str = "") -> st
         return f"the posterior is not to be trusted: {sampling}"
     if kind != AnswerKind.RELIABLE:
         why = f": {doubt}" if doubt else ""
-        return f"the answer reaches the target but is not reliable under small errors{why}; a letter must not recommend it"
+        return (
+            f"the answer reaches the target but is not reliable under small errors{why}; a letter must not recommend it"
+        )
     return ""
 
 
@@ -226,7 +238,7 @@ def _compose(
     forbidden = _find_forbidden(facts, ways[0].x, protected)
     if forbidden:
         raise LetterError(
-            f"the answer changes {forbidden!r}, which is protected or cannot be changed and must not be named as advice: "
+            f"the answer changes {forbidden!r}, which is protected or cannot be changed and must not be advice: "
             "explain the row with it as immutable"
         )
     columns = rank_columns(facts, [way.x for way in ways])
@@ -234,7 +246,9 @@ def _compose(
     if unmapped:
         raise LetterError(f"the column {unmapped[0]!r} has no reason: add it to the table of reasons")
     wanted = narrator.say_wanted()
-    opening = say("letter.opening_sender" if words["sender"] else "letter.opening", sender=words["sender"], wanted=wanted)
+    opening = say(
+        "letter.opening_sender" if words["sender"] else "letter.opening", sender=words["sender"], wanted=wanted
+    )
     closing = [say("letter.order"), say("letter.next_page")]
     closing += [say("letter.contact", contact=words["contact"])] if words["contact"] else []
     depends = [say("letter.model", model=words["model"]), say("letter.date", date=words["date"])]

@@ -20,6 +20,7 @@ Audience = Literal["person", "analyst"]
 _ALTERNATIVES = 3  # ways that a text for analysts lists, as many as `alternatives` by default
 _OWN_DECISION = 0.5  # the probability that stands for the model's own decision
 _DIGITS = 4  # significant digits of outputs, costs and eta
+_LIMIT_DIGITS = 7  # of a target's own numbers, enough to show what the user typed
 _VERDICTS = {
     Verdict.TRUSTWORTHY: "trustworthy", Verdict.CARE: "care", Verdict.NOT_SAMPLED: "not_sampled",
     Verdict.NOT_FINISHED: "not_finished",
@@ -38,9 +39,7 @@ def to_text(explanation: Explanation, language: str = "en", *, audience: Audienc
     sentences = narrator.tell_answer()
     if audience == "person":
         return catalogue.say("grammar.between_sentences").join(sentences)
-    first = catalogue.say("grammar.between_sentences").join(
-        [*sentences, *tell_figures(explanation, catalogue)]
-    )
+    first = catalogue.say("grammar.between_sentences").join([*sentences, *tell_figures(explanation, catalogue)])
     return "\n".join([first, *tell_alternatives(explanation, narrator, _ALTERNATIVES)])
 
 
@@ -151,13 +150,12 @@ class Narrator:
                 return say("wanted.between", low=f"{low:g}", high=f"{high:g}")
             return say("wanted.at_least", low=f"{target.probability:g}")
         if isinstance(target, Value):
-            return say("wanted.value", value=short(target.y, 7), tolerance=short(target.tolerance or 0.0))
+            return say("wanted.value", value=short(target.y, _LIMIT_DIGITS), tolerance=short(target.tolerance or 0.0))
         if isinstance(target, Range):
-            return say("wanted.between", low=short(target.low, 7), high=short(target.high, 7))
+            return say("wanted.between", low=short(target.low, _LIMIT_DIGITS), high=short(target.high, _LIMIT_DIGITS))
         if isinstance(target, (AtLeast, AtMost)):
-            is_low = isinstance(target, AtLeast)
-            return say("wanted.at_least", low=short(target.y, 7)) if is_low else say("wanted.at_most",
-                                                                                    high=short(target.y, 7))  # fmt: skip
+            end = short(target.y, _LIMIT_DIGITS)
+            return say("wanted.at_least", low=end) if isinstance(target, AtLeast) else say("wanted.at_most", high=end)
         return printable(target.describe())
 
     def _format_output(self, output: float) -> str:
