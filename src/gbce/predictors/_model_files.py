@@ -4,6 +4,7 @@ Nothing but a pickle can run code when it is loaded. The list of types that a sk
 one that lies beside a file is not read.
 """
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
@@ -203,7 +204,13 @@ def _import(package: str) -> Any:
 
 
 def _load_lightgbm(path: Path) -> Any:
-    return _import("lightgbm").Booster(model_file=str(path), params={"verbosity": -1})
+    head, begin, trees = path.read_bytes().replace(b"\r\n", b"\n").partition(b"\nTree=0\n")
+    sizes = re.search(rb"^tree_sizes=([\d ]*)$", head, re.MULTILINE)
+    # the library ends the whole process where trees are cut off
+    whole = sizes is not None and (begin + trees)[1:].find(b"end of trees") == sum(map(int, sizes[1].split()))
+    if not whole:
+        raise ModelFileError(f"{path} could not be read as a lightgbm model: its trees are not complete")
+    return _import("lightgbm").Booster(model_file=str(path))
 
 
 def _load_xgboost(path: Path) -> Any:
