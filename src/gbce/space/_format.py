@@ -27,6 +27,7 @@ _FEW_DECIMALS = 3  # decimals in the data up to which a column is written as it 
 _OF_SPREAD = 3  # significant digits of the spread, for columns with more decimals
 _MOST_VALUES = 10_000  # from which the decimals of a column are read
 _VANISHING = 1e-6  # of the scale: smaller numbers are written as 0
+_HIDDEN = 0.5  # of a change, at most, by rounding the value that it starts from
 _LOST = 0.02  # of the width of a range, at most, by rounding each of its ends inwards
 
 # --- digits of a column ----------------------------------------------------------------------------------------------
@@ -161,8 +162,8 @@ def pair_text(feature: Feature, codec: Any, before: float, after: float, *, quot
     """Write a value and the one it changes to, see :meth:`gbce.Space.format_change`."""
     then = value_text(feature, codec, after, exact=True, quoted=quoted)
     now = value_text(feature, codec, before, quoted=quoted)
-    if now == then and feature.kind == "real" and before != after:  # the row's own digits tell them apart
-        now = value_text(feature, codec, before, exact=True)
+    if feature.kind == "real" and before != after and np.isfinite(after - before):
+        now = _real_text(feature, before, lambda written: abs(written - before) <= _HIDDEN * abs(after - before))
     last = _unit_text(feature) if not np.isnan(after) else ""
     first = _unit_text(feature) if not last and not np.isnan(before) else ""
     return now + first, then + last

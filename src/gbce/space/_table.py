@@ -135,8 +135,7 @@ def misfits(space: "Space", x: Array) -> pd.DataFrame:
                 continue
             outside = value < bound - tolerance if side == "below" else value > bound + tolerance
             for i in np.flatnonzero(outside):
-                shown = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
-                have, edge = shown if shown[0] != shown[1] else distinguish(value[i], bound)
+                have, edge = (value_text(feature, codec, one, exact=True) for one in (value[i], bound))
                 problem = (
                     f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
                     "bound holds for the row as well as for every draw."
