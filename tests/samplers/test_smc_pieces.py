@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gbce
+from gbce._numerics import MATRIX_UP_TO
 from gbce.budget import Budget
 from gbce.draws import Draws, Points
 from gbce.draws._draws import _error_of_sum
@@ -247,6 +248,18 @@ def test_a_law_fitted_to_a_few_points_of_a_narrow_place_stays_there():
     close(law.mean[:3], centre[:3], deviation[:3] / np.sqrt(n), "mean")
     wide = NormalComponent.fit(rng.standard_normal((n, 40)), np.full(n, 1 / n), n)
     assert np.count_nonzero(wide.mean) <= 0.25 * 40  # of two errors, 5% are expected
+
+
+@pytest.mark.parametrize(("m", "all_count"), [(3, True), (MATRIX_UP_TO, True), (MATRIX_UP_TO + 1, False)])
+def test_points_of_next_to_no_weight_are_dropped_only_from_wide_fits(m, all_count):
+    rng = np.random.default_rng(4)
+    z = 3.0 + rng.standard_normal((600, m))
+    weights = np.repeat([1.0, 1e-12], 300)
+    weights /= weights.sum()
+    fitted = NormalComponent.fit(z, weights, 300.0)
+    whole, heavy = weights @ z, weights[:300] / weights[:300].sum() @ z[:300]
+    assert np.any(whole != heavy)
+    np.testing.assert_array_equal(fitted.mean, whole if all_count else heavy)
 
 
 def test_a_guide_says_the_same_of_points_it_was_asked_about_before():

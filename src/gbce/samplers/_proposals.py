@@ -107,8 +107,9 @@ class Strata:
 
 
 def square_norms(z: Array) -> Array:
-    """Return the squared norms ``(n,)`` of points ``(n, m)``, without an array of squares."""
-    return np.einsum("ij,ij->i", z, z)
+    """Return the squared norms ``(n,)`` of points ``(n, m)``, without an array of all squares."""
+    blocks = range(0, len(z), _BLOCK_POINTS)
+    return np.concatenate([np.square(z[at : at + _BLOCK_POINTS]).sum(axis=1) for at in blocks] or [np.zeros(0)])
 
 
 def _take_rows(parts: Sequence[Array], index: Array) -> Array:
