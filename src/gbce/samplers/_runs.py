@@ -196,16 +196,13 @@ class ProposalAdaptation:
     def fit(self, proposal: MixtureProposal) -> MixtureProposal:
         """Refit each component to its share of the weighted points: one EM step.
 
-        Components of negligible weight are dropped, but for the best one of each mode. Where the effective sample size
-        is too small for a fit, the largest weights are clipped to equal ones.
+        Components of negligible weight are dropped, but for the best one of each mode.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
             return proposal  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z if counted.all() else self.points.z[counted], weights[counted]
-        if effective_sample_size(weights) < self.enough_points:
-            weights = _clip_weights(weights, int(self.enough_points))
         log_parts = proposal.log_component_parts(z) + np.log(proposal.share)
         mixture = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
         part = log_parts - mixture[:, None]
@@ -264,17 +261,6 @@ class ProposalAdaptation:
 def _drop_rows(points: Points) -> Points:
     """Return points without their rows in the space of features: a fit needs latent points only."""
     return replace(points, x=np.zeros((len(points), 0)))
-
-
-def _clip_weights(weights: Array, n: int) -> Array:
-    """Return weights ``(N,)`` of which the ``n`` largest are equal, so that about as many points count.
-
-    Components then approach a mode round by round, where a fit to few points would stall or collapse (Koblents and
-    Míguez, A population Monte Carlo scheme with transformed weights, 2015).
-    """
-    largest = np.sort(weights)[-n:]
-    clipped = np.minimum(weights, largest[0])
-    return np.asarray(clipped / clipped.sum())
 
 
 def _find_best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
