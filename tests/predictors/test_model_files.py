@@ -119,7 +119,7 @@ def test_a_damaged_file_gets_one_sentence(write, tmp_path):
     path, _ = write(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 3])
-    with pytest.raises(ModelFileError, match="could not be read as a|not a LightGBM model") as caught:
+    with pytest.raises(ModelFileError, match="could not be read as a") as caught:
         load_model(path)
     assert "\n" not in str(caught.value)
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from support.lending import explained
 
 import gbce
+from support.lending import explained
 
 DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
@@ -17,7 +17,9 @@ def found():
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"pay": rng.normal(300, 60, 200).round(), "rate": rng.uniform(1, 9, 200).round(1),
                          "job": rng.choice(["会社員", "自営業"], 200)})  # fmt: skip
-    space = gbce.Space.infer(data, labels={"pay": "月収", "rate": "金利", "job": "職業"}, units={"pay": "千円", "rate": "%"})
+    space = gbce.Space.infer(
+        data, labels={"pay": "月収", "rate": "金利", "job": "職業"}, units={"pay": "千円", "rate": "%"}
+    )
     model = lambda x: x["pay"] / 10 - 3 * x["rate"] + 5 * (x["job"] == "会社員")  # noqa: E731
     row = {"pay": 200.0, "rate": 8.0, "job": "自営業"}
     return gbce.Explainer(model, data, space=space).explain(row, gbce.AtLeast(25), seed=0, posterior=False)
@@ -31,7 +33,9 @@ def test_units_follow_numbers_without_a_blank(found):
 
 def test_a_change_has_its_particles_and_its_order(found):
     text = found.to_text("ja")
-    assert re.search(r"もし.+が.+ではなく.+であったなら、モデルの予測値は[\d.]+になっていました（目標：25以上）。", text)
+    assert re.search(
+        r"もし.+が.+ではなく.+であったなら、モデルの予測値は[\d.]+になっていました（目標：25以上）。", text
+    )
     assert text.index("現状では") < text.index("もし") < text.index("可能性")
 
 

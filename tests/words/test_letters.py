@@ -4,11 +4,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.lending import REASONS, applicants, declined, explained, explainer, forest, linear
 
 import gbce
 from gbce.explanation import Share
 from gbce.words import LetterError
+from support.lending import REASONS, applicants, declined, explained, explainer, forest, linear
 
 
 def letter(explanation=None, reasons=REASONS, **options):
@@ -151,7 +151,11 @@ def test_letters_of_a_table_are_for_mail_merge():
     written = letters[letters["refused"] == ""]
     assert len(written) >= 1
     for label, line in written.iterrows():
-        alone = explainer().explain(table.loc[label], "approved", seed=0, posterior=False).letter(REASONS, date="2026-11-18")
+        alone = (
+            explainer()
+            .explain(table.loc[label], "approved", seed=0, posterior=False)
+            .letter(REASONS, date="2026-11-18")
+        )
         assert line["reason_1"] == alone.reasons[0][1]
         # a table keeps no proved ranges
         assert alone.ways[0].startswith(line["would_have"].split(". ")[0])

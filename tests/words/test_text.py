@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from support.lending import declined, explained, explainer, linear
 
 import gbce
 from gbce.explanation import Share
 from gbce.words._catalogue import languages, open_catalogue
+from support.lending import declined, explained, explainer, linear
 
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 
@@ -110,7 +110,9 @@ def test_an_answer_that_misses_is_refused_with_the_reason():
 
 def test_a_row_that_reaches_needs_no_change():
     table, model = linear()
-    reached = gbce.Explainer(model, table).explain({"pay": 60.0, "debt": 40.0}, gbce.AtLeast(0), seed=0, posterior=False)
+    reached = gbce.Explainer(model, table).explain(
+        {"pay": 60.0, "debt": 40.0}, gbce.AtLeast(0), seed=0, posterior=False
+    )
     assert reached.to_text() == (
         "Nothing would have had to be different: the model already predicts 20 (wanted: at least 0)."
     )
@@ -136,7 +138,9 @@ def test_targets_on_numbers(target, wanted):
 
 def test_a_wanted_probability_is_stated():
     found = explainer().explain(declined(1).iloc[0], gbce.Class("approved", probability=0.7), seed=0, posterior=False)
-    assert re.search(r"would have given 'approved' a probability of 0\.[789]\d* \(wanted: at least 0\.7\)", found.to_text())
+    assert re.search(
+        r"would have given 'approved' a probability of 0\.[789]\d* \(wanted: at least 0\.7\)", found.to_text()
+    )
 
 
 def test_languages_and_audiences_that_do_not_exist_are_named():
@@ -161,5 +165,7 @@ def test_every_language_has_the_same_sentences_with_the_same_words():
 
 def test_hostile_names_are_printed_and_not_run():
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 1)), columns=["\x1b[31m{pay}"])
-    found = gbce.Explainer(lambda x: x.iloc[:, 0], table).explain(table.iloc[0], gbce.AtLeast(1), seed=0, posterior=False)
+    found = gbce.Explainer(lambda x: x.iloc[:, 0], table).explain(
+        table.iloc[0], gbce.AtLeast(1), seed=0, posterior=False
+    )
     assert r"\x1b[31m{pay} had been" in found.to_text()
