@@ -21,14 +21,12 @@ from gbce.plots._style import (
     ROW,
     SAFE,
     as_panels,
-    dodge,
     entries_in_order,
     finish_axes,
     given_panels,
     mark_answer,
-    mark_decisions,
+    mark_points,
     new_axes,
-    nudge,
     put_legend_outside,
     target_text,
 )
@@ -176,8 +174,8 @@ def plot_posterior(
     """Scatter the draws over two features and mark the row, every decision and the answer.
 
     With the explainer, which has the model, also contours of the first model's output and the region in which it
-    reaches the target, with all other columns as in the answer (or as in the row if there is no answer). Overlapping
-    marks are moved apart; draws at levels and integers are jittered.
+    reaches the target, with all other columns as in the answer (or as in the row if there is no answer). Marks that
+    overlap are drawn as rings around each other; draws at levels and integers are jittered.
 
     Parameters
     ----------
@@ -233,18 +231,8 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = _draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    shifts = dodge(
-        ax, np.vstack([places, row]), _SIZE, pinned=[len(places)], along=int(axes[1].jitter and not axes[0].jitter)
-    )
-    for place, shift in zip(places, shifts, strict=False):  # a line from a mark that was moved to its true position
-        if np.hypot(*shift) > 0.5 * np.sqrt(_SIZE):
-            line = {"arrowstyle": "-", "color": EDGE, "linewidth": 0.7}
-            ax.annotate("", tuple(place), tuple(shift), textcoords="offset points", arrowprops=line, zorder=4)
-    at = nudge(ax, ax.transData, shifts[-1])
-    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4, transform=at)
-    mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)
-    if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-2])
+    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=7)
     finish_axes(ax, f"Draws for the target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax
