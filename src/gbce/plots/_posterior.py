@@ -9,13 +9,12 @@ from gbce._validation import is_count
 from gbce.base import Array
 from gbce.budget import budget_of
 from gbce.decisions import answers_among, stack_points
-from gbce.explanation import Explanation
+from gbce.explanation import Explanation, number_text
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
 from gbce.plots._style import (
     ANSWER,
     DRAWS,
-    EDGE,
     MISSED,
     PRIOR,
     ROW,
@@ -46,6 +45,9 @@ _SIZE = 62.0  # of a mark, in square points
 _SIDE = 2.3  # inches of a panel
 _NAME_WIDTH = 22  # characters that fit beside a panel
 _BINS = 24  # of a histogram
+_MOST_TICKS = 4  # intervals between the ticks of a panel
+_TICK_CHARACTERS = 24  # of all numbers below a panel
+_LEVEL_CHARACTERS = 20  # of all levels below a panel, beyond which they are aslant
 _MOST_FEATURES = 8  # beyond which panels are too small to read
 
 # --- the model over two features -------------------------------------------------------------------------------------
@@ -337,10 +339,28 @@ def plot_pairs(
             if across > 0 and across < line:
                 panel.tick_params(labelleft=False)
             panel.tick_params(labelsize=8)
+            _thin_ticks(panel, axes[across], axes[line] if across < line else None)
             panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_title(f"Draws for the target: {target_text(explanation.target.describe())}", loc="left", fontsize=10)
     _add_legend(panels, in_corner=ax is None and len(columns) > 1)
     return as_panels(panels)
+
+
+def _thin_ticks(panel: "Axes", across: FeatureAxis, up: FeatureAxis | None) -> None:
+    """Leave as many ticks as a small panel has room for: few round numbers, and names of levels aslant."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # slow to import
+
+    for one, axis in ((across, panel.xaxis), (up, panel.yaxis)):
+        if one is None or one.ticks or one.is_time or one.log:
+            continue
+        longest = max(len(number_text(float(end), 4)) for end in axis.get_view_interval())
+        n = max(min(_MOST_TICKS, int(_TICK_CHARACTERS / (longest + 1))), 1)
+        axis.set_major_locator(MaxNLocator(n, integer=one.feature.kind == "integer"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(value), 4)))
+    if across.ticks and sum(map(len, across.labels)) > _LEVEL_CHARACTERS:
+        panel.tick_params(axis="x", rotation=40)
+        for text in panel.get_xticklabels():
+            text.set(ha="right", rotation_mode="anchor")
 
 
 def _choose_columns(explanation: Explanation, features: Sequence[str] | None, most: int) -> list[int]:

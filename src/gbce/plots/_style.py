@@ -313,16 +313,15 @@ def mark_answer(
     )  # fmt: skip
 
 
-def _mark_ring(
-    ax: "Axes", decision: Decision, place: Array, size: float, style: dict[str, Any], rank: int
-) -> None:
+def _mark_ring(ax: "Axes", decision: Decision, place: Array, size: float, style: dict[str, Any], rank: int) -> None:
     """Draw the outline of a decision's mark, larger for a higher rank, so that what lies inside stays visible."""
     from matplotlib.patheffects import withStroke  # slow to import
 
     across = np.sqrt(_STAR * size) + _RING_STEP * rank  # points
     ax.scatter(
-        *place, s=across**2, marker=style["marker"], facecolors="none", edgecolors=style["color"], linewidths=2.0,
-        label=legend_entry(decision), zorder=5, path_effects=[withStroke(linewidth=3.0, foreground=EDGE)],
+        place[0], place[1], s=across**2, marker=style["marker"], facecolors="none", edgecolors=style["color"],
+        linewidths=2.0, label=legend_entry(decision), zorder=5,
+        path_effects=[withStroke(linewidth=3.0, foreground=EDGE)],
     )  # fmt: skip
 
 
