@@ -67,7 +67,7 @@ def simulate_applicants(n: int = _N, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     Examples
     --------
     >>> table, decision = simulate_applicants(100)
-    >>> table.shape, sorted(set(decision))
+    >>> table.shape, sorted(set(decision.tolist()))
     ((100, 6), ['approved', 'declined'])
     """
     rng = np.random.default_rng(seed)

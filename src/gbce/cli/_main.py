@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["explain", "model.txt", "rows.csv", "--row", "0"])
+    >>> main(["report", "none.gbce"])
     1
     """
     parser = build_parser()

@@ -774,8 +774,8 @@ class Explanation:
         >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
         >>> explanation = explainer.explain({"pay": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0, posterior=False)
         >>> letter = explanation.letter({"pay": "Income insufficient", "debt": "Excessive obligations"})
-        >>> sorted(column for column, _ in letter.reasons)
-        ['debt', 'pay']
+        >>> letter.reasons
+        (('pay', 'Income insufficient'),)
         """
         from gbce.words import letter_of
 
