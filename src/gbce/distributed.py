@@ -215,7 +215,7 @@ def dask(
     >>> gbce.distributed.dask(explainer, dd.read_parquet("rows"), "approved").to_parquet("answers")  # doctest: +SKIP
     """
     try:
-        from dask import delayed
+        from dask.delayed import delayed
         from dask.dataframe import DataFrame
     except ImportError as error:
         raise ImportError("gbce.distributed.dask needs Dask: pip install 'gbce[dask]'") from error
