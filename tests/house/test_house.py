@@ -109,7 +109,19 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
 
 DOCUMENTS = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends", "uncertainty", "architecture")),
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "guide",
+            "tables",
+            "models",
+            "trends",
+            "uncertainty",
+            "architecture",
+            "howto/text",
+            "howto/letters",
+        )
+    ),
 ]
 
 
