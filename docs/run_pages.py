@@ -33,6 +33,7 @@ DOCS = ROOT / "docs"
 QUICKSTART = DOCS / "quickstart.md"
 DATA = ROOT / "examples" / "loans.csv"
 WIDTH = 100  # characters of a printed table
+WRAPPED = 112  # longer lines are broken
 LARGEST = 60_000  # bytes of a picture
 DPI = (110, 90, 75, 60)  # the first that keeps a picture small enough
 COLOURS = 256  # of a picture: drawings have few
@@ -128,10 +129,9 @@ def _block(match: re.Match[str]) -> Block:
 
 
 def _wrap(text: str) -> str:
-    """Break long lines of prose."""
-    return "".join(
-        f"{part}\n" for line in text.splitlines() for part in textwrap.wrap(line, WIDTH, **_WRAPPING) or [""]
-    )
+    """Break long lines of prose; what a summary has wrapped stays as it is."""
+    lines = [[line] if len(line) <= WRAPPED else textwrap.wrap(line, WIDTH, **_WRAPPING) for line in text.splitlines()]
+    return "".join(f"{part.rstrip()}\n" for parts in lines for part in parts)
 
 
 @cache

@@ -43,9 +43,9 @@ def main() -> None:
 
     folder = Path("out")
     folder.mkdir(exist_ok=True)
-    for name, draw in {"before_after": explanation.plot.before_after, "changes": explanation.plot.changes}.items():
+    for name in ("before_after", "changes"):
         path = folder / f"demo_{name}.png"
-        draw()
+        getattr(explanation.plot, name)()
         plt.savefig(path, dpi=150)
         print(f"saved {path}")
 

@@ -58,10 +58,10 @@ table.answers["kind"].groupby(rows["sex"], observed=True).value_counts().unstack
 # The cost of the recommended change by group. The intervals are over rows: do not read a difference into intervals
 # that overlap widely.
 
-gbce.group_costs(table, rows["sex"], rule="answer").round(2)
+gbce.group_costs(table, rows["sex"]).round(2)
 
 # %%
-table.plot.costs(rows["sex"], rule="answer")
+table.plot.costs(rows["sex"])
 
 # %%
 # What the groups are told to change:
@@ -77,7 +77,7 @@ print(changes.to_string())
 # is another one:
 
 married = rows["marital-status"].eq("Married-civ-spouse").map({True: "married", False: "not married"})
-gbce.group_costs(table, rows["sex"].astype(str) + ", " + married, rule="answer").round(2)
+gbce.group_costs(table, rows["sex"].astype(str) + ", " + married).round(2)
 
 # %%
 # How far this carries
