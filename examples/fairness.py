@@ -66,7 +66,14 @@ table.plot.costs(rows["sex"])
 # %%
 # What the groups are told to change:
 
-changes = table.answers["changed"].groupby(rows["sex"], observed=True).value_counts().groupby(level=0).head(4)
+changes = (
+    table.answers["changes"]
+    .str.replace(r" from .*?(?=,| and |$)", "", regex=True)
+    .groupby(rows["sex"], observed=True)
+    .value_counts()
+    .groupby(level=0)
+    .head(4)
+)
 print(changes.to_string())
 
 # %%
