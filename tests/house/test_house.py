@@ -94,7 +94,8 @@ def test_only_rooms_that_read_or_fit_models_name_a_framework():
     )
     for path, room in rooms():
         code = "\n".join(line for line in path.read_text().splitlines() if ">>>" not in line)
-        assert room in ("predictors", "trees", "eta", "ensembles") or not framework.search(code), path
+        known = room in ("predictors", "trees", "eta", "ensembles") or path.parts[-2:] == ("cli", "_demo.py")
+        assert known or not framework.search(code), path
 
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():
