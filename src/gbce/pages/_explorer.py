@@ -65,7 +65,7 @@ def explore(
     if len(explanation.draws) == 0:
         raise ValueError("to_html: the explanation has no draws, so there is nothing to explore; explain the row again")
     payload = explorer_payload(explanation, frontier)
-    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "explorer.js"]
+    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "card.js", "explorer.js"]
     page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)
     return page if path is None else write_page(page, path)
 
@@ -148,6 +148,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
     known = gather_points(explanation)
     for decision in explanation.decisions:  # including a rule's alternatives, which given() may suggest
         known.add_decision(decision)
+    measured = _measure_strategies(explanation, known)
     named = {
         "answer": _pack_answer(explanation, known),
         "decisions": _pack_decisions(explanation, known),
@@ -156,7 +157,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "alternatives": _pack_alternatives(explanation, known),
         "menu": _pack_menu(explanation),
     }
-    points = sorted({one for one in _find_positions(named) if one is not None})
+    points = sorted({one for one in [*_find_positions(named), *measured] if one is not None})
     content = {
         "title": _write_title(explanation),
         "target": printable(explanation.target.describe()),
@@ -166,6 +167,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "models": [printable(name) for name in explanation.models],
         "row": _pack_row(explanation),
         **named,
+        "measured": {str(at): share for at, share in measured.items()},
         "columns": describe_columns(explanation, known.x),
         "points": _pack_points(explanation, known),
         # points that people may act on, in full precision
@@ -188,7 +190,9 @@ def _find_positions(named: dict[str, Any]) -> list[int | None]:
 
 
 def _write_title(explanation: Explanation) -> str:
-    return f"How this case could reach the target: {printable(explanation.target.describe())}"
+    wanted = printable(explanation.target.describe())
+    level = wanted.removeprefix("class ")
+    return f"How this case could {f'become {level}' if level != wanted else f'reach the target: {wanted}'}"
 
 
 def _pack_row(explanation: Explanation) -> dict[str, Any]:
@@ -217,14 +221,27 @@ def _describe_output(explanation: Explanation, output: float, reached: bool) -> 
 # --- answer, decisions and alternatives ------------------------------------------------------------------------------
 
 
+def _measure_strategies(explanation: Explanation, known: Known) -> dict[int, float]:
+    """Return the reliability of the points of strategies, by position: those that noise was tried on."""
+    found = explanation.strategies
+    if found is None:
+        return {}
+    unknown, reached = np.full(known.loss.shape[1], np.nan), np.ones(known.loss.shape[1], dtype=bool)
+    tried = zip(found.x, found.outputs.tolist(), found.reliability.tolist(), strict=True)
+    return {known.add(x, unknown, reached, output): share for x, output, share in tried if np.isfinite(share)}
+
+
 def _pack_answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
     answer = explanation.answer
     if answer is None:
         return None
-    fields = answer.to_dict()
+    fields, sentence = answer.to_dict(), printable(answer.sentence)
+    verdict = _describe_output(explanation, float(answer.decision.outputs[0]), answer.reached) + "."
+    head = sentence.find(verdict) + len(verdict) if answer.reached and verdict in sentence else len(sentence)
     return {name: fields[name] for name in ("kind", "reached", "n_changes", "cost", "policy", "promised")} | {
         "point": known.add_decision(answer.decision),
-        "sentence": printable(answer.sentence),
+        "sentence": sentence,
+        "head": head,  # characters that say what to do and what the model then returns
         "because": printable(answer.because),
         "proof": printable(answer.proof),
         "reliability": fields["reliability"],
