@@ -33,7 +33,9 @@ _MOST_ALTERNATIVES = 4
 _MENU_COLUMNS, _MENU_SETS = 3, 12  # of the menu: as its own default, and as many sets as it prints
 _SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
 _ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
-_LOSS_PRECISION = 1e-6  # largest error of a potential, and so of a log weight
+_LOSS_PRECISION = 1e-5  # largest error of a potential, and so of a log weight
+_NEAR_ZERO = 1e3  # of a potential: its error in single precision is below 1e-4
+_LARGEST_SINGLE = 1e30  # of a loss in single precision, which ends at 3e38
 
 # When to use each rule, by the name of its class.
 _WHEN = {
@@ -95,7 +97,7 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "levels": None if not feature.leveled else _list_levels(space, j),
                 "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
                 "moments": _list_dates(space, j, x[:, j]) if feature.kind == "datetime" else None,
-                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now)),
+                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now), mostly=now),
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
                 "prior": _read_prior(explanation.draws, space, explanation.x0, j),
@@ -385,7 +387,7 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
     n = known.n_pool
     fixed = draws.record is not None
     etas = np.array([mixture.eta]) if fixed else _list_etas(mixture, len(mixture.weights))
-    verdicts = known.verdicts.astype(float)
+    verdicts, several = known.verdicts.astype(float), len(mixture.weights) > 1
     return {
         "n": len(known),
         "n_pool": n,
@@ -399,11 +401,13 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "own_ess": draws.ess,
         "ess_factor": effective_factor(draws),
         "sparse": explanation.query.sparse,
-        "log_prior": pack_array(known.log_prior[:n]),
+        "log_prior": pack_array(known.log_prior[:n], precision=_LOSS_PRECISION),
         **_pack_potentials(mixture, known.loss[:n], etas, fixed),
-        "loss": _pack_loss(known.loss[:n, 0], float(etas.max())),
+        "loss": _pack_loss(known.loss[:n, 0], float(etas.max()))
+        if fixed or several
+        else None,  # the only one of losses
         "reached": pack_array(verdicts[:, 0]),
-        "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6),
+        "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6) if several else None,  # as reached
         "output": pack_array(known.output, precision=1e-6 * _measure_spread(known.output)),
         "cost": pack_array(known.cost, precision=1e-6),
     }
@@ -455,7 +459,10 @@ def _pack_potentials(mixture: Mixture, loss: Array, etas: Array, fixed: bool) ->
 
 
 def _pack_loss(loss: Array, eta: float) -> dict[str, Any]:
-    return pack_array(loss, precision=_LOSS_PRECISION / max(eta, 1.0))
+    """Pack losses in single precision if the least is near zero: points of larger losses then have no weight."""
+    finite = np.abs(loss[np.isfinite(loss)])
+    near_zero = len(finite) > 0 and eta * finite.min() < _NEAR_ZERO and finite.max() < _LARGEST_SINGLE
+    return pack_array(loss, precision=np.inf if near_zero else _LOSS_PRECISION / max(eta, 1.0))
 
 
 def _measure_spread(values: Array) -> float:

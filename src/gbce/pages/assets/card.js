@@ -103,7 +103,7 @@ function whyFacts() {
 // The sentence of a point: what to do and what the model then says, larger than the rest.
 function sentenceParts(i) {
   if (i < 0) return ["None of the tested options fits.", " To search again, run the line below in Python."];
-  const text = sayPoint(i), cut = i === answerPoint ? payload.answer.head : text.length;
+  const text = sayPoint(i, true), cut = i === answerPoint ? payload.answer.head : text.length;
   return [text.slice(0, cut), text.slice(cut)];
 }
 

@@ -23,11 +23,20 @@ function unpackArray(packed) {
     packed.apart.at.forEach((i, k) => { all[i] = packed.apart.values[k]; });
     return all;
   }
+  if (packed.type === "rest") { // values that differ from the base, and a bit for each value that tells whether it does
+    const rest = unpackArray(packed.values), bits = decodeBytes(packed.where);
+    const all = new Float64Array(packed.n).fill(packed.values.type === "f4" ? Math.fround(packed.base) : packed.base);
+    for (let i = 0, k = 0; i < packed.n; i++) if (bits[i >> 3] >> (i & 7) & 1) all[i] = rest[k++];
+    return all;
+  }
   if (packed.type === "one") return new Float64Array(packed.n).fill(packed.data);
-  const text = atob(packed.data);
-  const bytes = new Uint8Array(text.length);
+  return new ARRAYS[packed.type](decodeBytes(packed.data).buffer);
+}
+
+function decodeBytes(packed) {
+  const text = atob(packed), bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new ARRAYS[packed.type](bytes.buffer);
+  return bytes;
 }
 
 // --- numbers as texts ------------------------------------------------------------------------------------------

@@ -58,8 +58,9 @@ function sayChange({ column, from, to, texts }) {
   return `${verb} ${column.name} from ${texts[0]} to ${texts[1]}`;
 }
 
-function sayPoint(i) {
-  if (i === answerPoint) return payload.answer.sentence;
+// What to do and what the model then says; `whole` also how reliable the answer is.
+function sayPoint(i, whole = false) {
+  if (i === answerPoint) return whole ? payload.answer.sentence : payload.answer.sentence.slice(0, payload.answer.head);
   const parts = changesOf(i, PROSE_DIGITS).filter((one) => !one.column.computed).map(sayChange);
   const first = parts.length ? joinWords(parts) : "leave the row as it is";
   const model = payload.models.length === 1 ? "the model" : payload.models[0];
@@ -107,7 +108,7 @@ function rowOf(i) {
 function describe(i) {
   const reliability = reliabilityOf(i);
   return {
-    sentence: sayPoint(i),
+    sentence: sayPoint(i, true),
     reaches: points.reached[i] === 1,
     output: Number.isFinite(points.output[i]) ? points.output[i] : null,
     cost: points.cost[i],
@@ -442,7 +443,7 @@ function waysSection() {
         column.plain(column.now === null ? NaN : column.now), ...bookmarks.map((i) => column.plain(points.value(i, column)))]),
       ...["cost", "reaches", "output", "reliability"].map((name) => [name, "", ...known.map((one) => one[name])])];
       return {
-        text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i)}`).join("\n"),
+        text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i, true)}`).join("\n"),
         CSV: csvText(lines),
         JSON: JSON.stringify(bookmarks.map(describe), null, 1),
       };

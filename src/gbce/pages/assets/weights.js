@@ -12,7 +12,7 @@ class Column {
     this.position = position;
     this.unordered = this.kind === "categorical" || this.kind === "boolean";
     this.nPool = nPool;
-    const single = described.values.type === "f4";
+    const single = (described.values.values ?? described.values).type === "f4";
     this.values = unpackArray(described.values);
     this.round = single ? Math.fround : (value) => value; // bounds are compared as values are kept
     this.start = this.now === null ? NaN : this.round(this.now);
@@ -90,9 +90,9 @@ class Points {
     this.movable = this.columns.filter((one) => one.free || one.computed);
     this.logPrior = unpackArray(given.log_prior);
     this.losses = given.losses.map(unpackArray);
-    this.loss = unpackArray(given.loss);
+    this.loss = given.loss ? unpackArray(given.loss) : this.losses[0];
     this.reached = unpackArray(given.reached);
-    this.agreed = unpackArray(given.agreed);
+    this.agreed = given.agreed ? unpackArray(given.agreed) : this.reached;
     this.output = unpackArray(given.output);
     this.cost = unpackArray(given.cost);
     this.exact = payload.exact;
