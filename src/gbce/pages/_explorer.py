@@ -150,7 +150,6 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
     known = gather_points(explanation)
     for decision in explanation.decisions:  # including a rule's alternatives, which given() may suggest
         known.add_decision(decision)
-    measured = _measure_strategies(explanation, known)
     named = {
         "answer": _pack_answer(explanation, known),
         "decisions": _pack_decisions(explanation, known),
@@ -159,6 +158,8 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "alternatives": _pack_alternatives(explanation, known),
         "menu": _pack_menu(explanation),
     }
+    n_suggested = len(known)
+    measured = _measure_strategies(explanation, known)
     points = sorted({one for one in [*_find_positions(named), *measured] if one is not None})
     content = {
         "title": _write_title(explanation),
@@ -171,7 +172,8 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         **named,
         "measured": {str(at): share for at, share in measured.items()},
         "columns": describe_columns(explanation, known.x),
-        "points": _pack_points(explanation, known),
+        # given() chooses among the first of them; those after it are for whoever wants a reliability
+        "points": _pack_points(explanation, known) | {"n_suggested": n_suggested},
         # points that people may act on, in full precision
         "exact": {str(i): plain_value(known.x[i]) for i in points},
         "said": {str(i): _describe_output(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},

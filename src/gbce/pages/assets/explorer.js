@@ -126,7 +126,7 @@ function describe(i) {
 function suggestion() {
   const conditions = [...asked.conditions], efforts = [...asked.efforts];
   const wanted = wantedPosition();
-  const fits = (i) => (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
+  const fits = (i) => (wanted || i < payload.points.n_suggested) && (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
   if (wanted && fits(wanted.point) && efforts.length === 0) return { point: wanted.point, from: "frontier" };
   const holds = (i) => !wanted || measureOf(i) >= wanted.reliability - 1e-9;
   if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
@@ -635,7 +635,7 @@ function cloudSection() {
   };
   let stale = false, inSight = true;
   const freshen = () => { if (stale) update(); };
-  const counted = make("p", { class: "soft", id: "cloud-count" });
+  const counted = make("p", { class: "soft", id: "cloud-count" }, "\u00a0"); // a line high before it is known
   const picture = cloud(points, tell, (reaching, all) => setText(counted, reaching === all
     ? `All ${numberText(all)} dots reach the target.` : `${numberText(reaching)} of ${plural(all, "dot")} reach the target; `
     + "the grey ones are not counterfactuals."), freshen);

@@ -2,6 +2,7 @@
 // Nothing here touches the document.
 
 const ROUNDING = 1e-12; // of a unit of scale, as gbce.space: changes below it are none
+const WEIGHED = 0.999; // of Python's effective draws: log weights are kept in single precision
 const MIDDLE = [0.05, 0.5, 0.95]; // ends and middle of the range that is shown: 90%
 // how many times as much a unit of change counts: what Explanation.given(effort=...) takes
 const EFFORTS = { easier: 0.5, usual: 1, harder: 2, "much harder": 4 };
@@ -169,7 +170,7 @@ class Points {
       prior: this.given.fixed ? null : law ? law.weights : new Float64Array(n),
       effective,
       probability,
-      enough: own !== null && effective >= (asked ? ENOUGH_DRAWS : Math.min(ENOUGH_DRAWS, this.given.own_ess)),
+      enough: own !== null && effective >= (asked ? ENOUGH_DRAWS : Math.min(ENOUGH_DRAWS, WEIGHED * this.given.own_ess)),
     };
   }
 
