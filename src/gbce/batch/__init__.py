@@ -1,7 +1,7 @@
 """Explanations of many rows: shared model calls, parallel groups, a folder to resume from, comparisons of groups."""
 
 from gbce.batch._groups import POSTERIOR, find_costs, group_changes, group_costs
-from gbce.batch._many import explain_many
+from gbce.batch._many import Packed, explain_many
 from gbce.batch._table import ANSWER, EncodedRows, ExplanationTable
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "POSTERIOR",
     "EncodedRows",
     "ExplanationTable",
+    "Packed",
     "explain_many",
     "find_costs",
     "group_changes",
