@@ -215,8 +215,8 @@ def dask(
     >>> gbce.distributed.dask(explainer, dd.read_parquet("rows"), "approved").to_parquet("answers")  # doctest: +SKIP
     """
     try:
-        from dask.delayed import delayed
         from dask.dataframe import DataFrame
+        from dask.delayed import delayed
     except ImportError as error:
         raise ImportError("gbce.distributed.dask needs Dask: pip install 'gbce[dask]'") from error
     if not isinstance(frame, DataFrame):

@@ -110,3 +110,29 @@ def test_a_page_with_the_default_settings_and_20_columns_is_below_a_megabyte():
     assert len(explanation.to_html().encode()) < 600_000  # 652,000 when every value was kept in full
     dense = gbce.Explainer(model, data, prior=gbce.Gaussian(), sampler=gbce.Importance(30_000, 2_000))
     assert len(dense.explain(row, 1, rules=["MAP"], seed=0).to_html().encode()) < 1_000_000
+
+
+def test_columns_have_the_labels_units_and_digits_of_the_space(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ltv": rng.uniform(0.2, 1.2, 120), "inc": rng.uniform(1_000, 9_000, 120)})
+    space = gbce.Space.infer(frame, labels={"ltv": "Loan-to-value ratio", "inc": "Income"}, units={"inc": "USD"})
+    explainer = gbce.Explainer(
+        lambda f: f["inc"] / 1_000 - 4 * f["ltv"], frame, space=space, sampler=gbce.Importance(1_000, 300)
+    )
+    rows = pd.DataFrame({"ltv": [0.9, 1.0], "inc": [3_000.0, 2_500.0]})
+    found = explainer.explain(rows.iloc[0], gbce.AtLeast(2.0), rules=["Nearest"], seed=0)
+    table = explainer.explain_many(rows, gbce.AtLeast(2.0), rules=["Nearest"], seed=0, progress=False)
+    x0, x = found.x0, found.answer.decision.x
+    changed = np.flatnonzero(space.changed(x[None, :], x0)[0])
+    with opened(browser, found.to_html(tmp_path / "one.html")) as page:
+        lines = page.locator("#plan-table tbody tr").all()[:-1]
+        shown = [tuple(line.locator("th, td").nth(k).text_content() for k in (0, 1, 3)) for line in lines]
+        assert sorted(shown) == sorted((space.label(j), *space.format_change(j, x0[j], x[j])) for j in changed)
+        page.locator("[data-chip='1']").click()  # the line of Python has the column's own name
+        assert "keep=['inc']" in page.locator("#python-line").text_content()
+        assert page.complaints == []
+    with opened(browser, table.to_html(tmp_path / "rows.html")) as page:
+        text = page.locator("body").inner_text()
+        assert "Loan-to-value ratio" in text
+        assert "ltv" not in text
+        assert page.complaints == []

@@ -92,9 +92,10 @@ def test_a_cell_shows_the_card_and_the_rest_behind_a_click(shown, open_view):
     page = open_view(explanation._repr_html_(), 860)
     page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
     page.wait_for_timeout(200)
-    assert page.evaluate("document.querySelector('iframe').clientHeight") < 1_200
+    assert page.evaluate("document.querySelector('iframe').clientHeight") < 1_400  # seven thousand with all of it
     inside = page.frame_locator("iframe")
     assert inside.locator("details.part[open]").count() == 0
+    assert inside.locator("#answer .scroll[data-more]").count() == 0
     assert inside.locator("#plan-sentence").inner_text() == str(explanation.answer)
     plain = open_view(explanation._repr_html_(), java_script_enabled=False)
     assert plain.locator(".gbce p.answer").is_visible()

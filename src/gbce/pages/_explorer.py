@@ -30,6 +30,7 @@ _SMALLEST, _LARGEST = 1e-3, 8.0  # as multiples of eta
 _FEW_STEPS = 4  # keep every fourth step if each has a column of potentials
 _MOST_LOSSES = 12  # models whose losses are stored; with more, the potential at every step is
 _MOST_ALTERNATIVES = 4
+_A_YEAR = 2000.0  # written without a comma in columns of years
 _MENU_COLUMNS, _MENU_SETS = 3, 12  # of the menu: as its own default, and as many sets as it prints
 _SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
 _ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
@@ -85,8 +86,10 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
         now, moved = explanation.x0[j], importance.iloc[j]
         found.append(
             {
-                "name": printable(feature.name),
+                "name": space.label(j),
                 "key": feature.name,
+                "digits": feature.digits,
+                "grouped": "," in space.format(j, _A_YEAR, unit=False) if feature.kind == "integer" else True,
                 "kind": feature.kind,
                 "unit": printable(feature.unit) if feature.kind == "real" or feature.kind == "integer" else "",
                 "scale": feature.scale,
@@ -358,7 +361,7 @@ def _pack_menu(explanation: Explanation) -> dict[str, Any]:
     reaching = table[table["verdict"] == "reaches"].head(_MENU_SETS)
     sets = [
         {
-            "columns": printable(", ".join(line["columns"])),
+            "columns": _name_columns(explanation.space, line["columns"]),
             "share": line["share"],
             "cost": line["cost"],
             "sentence": printable(line["sentence"]),
@@ -367,7 +370,11 @@ def _pack_menu(explanation: Explanation) -> dict[str, Any]:
         for _, line in reaching.iterrows()
     ]
     impossible = table.loc[table["verdict"] == "impossible", "columns"]
-    return {"sets": sets, "impossible": [printable(", ".join(one)) for one in impossible]}
+    return {"sets": sets, "impossible": [_name_columns(explanation.space, one) for one in impossible]}
+
+
+def _name_columns(space: Space, names: Sequence[str]) -> str:
+    return ", ".join(space.label(space.names.index(name)) for name in names)
 
 
 def _find_obstacle(explanation: Explanation) -> str:
@@ -498,7 +505,11 @@ def _pack_disagreement(explanation: Explanation) -> dict[str, Any] | None:
             for pair, line in found.pairs.iterrows()
         ],
         "where": [
-            {"column": printable(str(name)), "difference": line["difference"], "se": line["se"]}
+            {
+                "column": _name_columns(explanation.space, [str(name)]),
+                "difference": line["difference"],
+                "se": line["se"],
+            }
             for name, line in found.where.iterrows()
         ],
     }

@@ -72,6 +72,32 @@ function numberText(value, digits = 6) {
   return groupThousands(text === "-0" ? "0" : text);
 }
 
+function decimalText(value, decimals) {
+  const power = 10 ** Math.max(-decimals, 0), rounded = Number((value / power).toFixed(Math.max(decimals, 0))) * power + 0;
+  return groupThousands(rounded.toFixed(Number.isInteger(rounded) ? 0 : Math.max(decimals, 0)));
+}
+
+function writtenNumber(text) {
+  return Number(text.replaceAll(",", ""));
+}
+
+// As gbce.space.Space.format: a number with the decimals of its column where they are known. With `same`, which tells
+// whether a written number stands for the value, as many as it takes: somebody will use this very number.
+function columnNumber(value, { digits, scale }, same = null, most = 6) {
+  if (digits === null || digits === undefined || !(Math.abs(value) < 1e15)) {
+    let n = most;
+    while (same && n < 17 && !same(writtenNumber(numberText(value, n)), value)) n++;
+    return numberText(value, n);
+  }
+  const text = decimalText(value, digits);
+  if (!same) {
+    const vanishes = value !== 0 && writtenNumber(text) === 0 && Math.abs(value) > 1e-6 * scale;
+    return vanishes ? numberText(value, 2) : text;
+  }
+  for (let n = digits; n <= 15; n++) if (same(writtenNumber(decimalText(value, n)), value)) return decimalText(value, n);
+  return numberText(value, 17);
+}
+
 function shortNumber(value) {
   return value === null || Number.isNaN(value) ? "not known" : numberText(value, 4);
 }

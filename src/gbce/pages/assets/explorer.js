@@ -45,9 +45,12 @@ function wantedPosition() {
 function changesOf(i, fewest = 6) {
   return points.columns.filter((column) => column.changed(i)).map((column) => {
     const from = column.now === null ? NaN : column.now, to = points.value(i, column);
-    let digits = fewest;
-    while (digits < 17 && column.text(from, digits) === column.text(to, digits)) digits++;
-    return { column, from, to, texts: [column.text(from, digits), column.text(to, digits)] };
+    const same = points.exact[i] ? (a, b) => a === b : (a, b) => column.round(a) === column.round(b);
+    const then = column.text(to, fewest, same);
+    let now = column.text(from, fewest);
+    if (now === then) now = column.text(from, fewest, (a, b) => a === b);
+    const unit = column.unit && to === to ? `${column.unit.startsWith("%") ? "" : " "}${column.unit}` : "";
+    return { column, from, to, texts: [now, then + unit] };
   });
 }
 

@@ -46,14 +46,15 @@ class Column {
   }
 
   // A value as a person reads it; texts of levels and moments come from Python.
-  text(value, digits = 6) {
+  text(value, digits = 6, same = null) {
     if (value === null || value !== value) return "missing";
     if (this.levels) return this.levels[Math.round(value)] ?? "unknown";
     if (this.moments) {
       const at = this.moments.values.indexOf(value);
       return at >= 0 ? this.moments.texts[at] : this.nearestMoment(value);
     }
-    return numberText(this.kind === "integer" ? Math.round(value) : value, digits);
+    if (this.kind === "integer") return this.grouped ? numberText(Math.round(value)) : String(Math.round(value));
+    return columnNumber(value, this, same, digits);
   }
 
   nearestMoment(value) {
