@@ -92,7 +92,7 @@ def test_safe_ranges_are_bands_around_the_new_value(told):
     star = next(c for c in ax.collections if c.get_zorder() == 5 and c.get_offsets()[0, 1] == line)
     middle = own.get_x() + own.get_width() / 2
     assert middle == pytest.approx(float(star.get_offsets()[0, 0]), abs=0.01)
-    assert "0.4 or less" in labels(ax.texts)
+    assert "up to 0.4" in labels(ax.texts)
     assert "wanted / still works" in labels(ax.get_legend().get_texts())
     frame = pd.DataFrame({"low": [0.1], "high": [0.4]}, index=["fees"])
     assert len(bands(told.plot.before_after(safe=frame))) == 2
