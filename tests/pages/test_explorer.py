@@ -526,14 +526,14 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
         payload = explorer_payload(loan)
         first = [payload["answer"], payload["alternatives"]["listed"][0], payload["decisions"][0]]
         letters = ["A", "B", "C"][: len({one["point"] for one in first})]  # a point stands there once
-        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters]
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["column", "now", *letters]
         texts = {}
         for kind in ("text", "CSV", "JSON"):
             page.locator(f"#bookmarks [data-copy={kind}]").click()
             texts[kind] = page.locator("#copy-text").input_value()
             page.locator("#copy button").click()
         page.get_by_role("button", name=f"Remove {letters[-1]}").click()
-        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters[:-1]]
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["column", "now", *letters[:-1]]
         sound(page)
     assert texts["text"].startswith(f"A: {loan.answer}")
     assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", *letters]

@@ -2,7 +2,7 @@
 
 from gbce.batch._groups import POSTERIOR, find_costs, group_changes, group_costs
 from gbce.batch._many import Packed, explain_many
-from gbce.batch._table import ANSWER, EncodedRows, ExplanationTable
+from gbce.batch._table import ANSWER, EncodedRows, ExplanationTable, RowFacts
 
 __all__ = [
     "ANSWER",
@@ -10,6 +10,7 @@ __all__ = [
     "EncodedRows",
     "ExplanationTable",
     "Packed",
+    "RowFacts",
     "explain_many",
     "find_costs",
     "group_changes",

@@ -46,7 +46,7 @@ function changeTable(i, caption) {
   const bare = (said) => said.replace(/ \(wanted: [^()]*\)$/, ""); // the title has it
   lines.push([payload.models.length > 1 ? payload.models[0] : "the model", bare(payload.row.said[0].said), "",
     bare(sayVerdict(i))]);
-  return scrollBox(caption, makeTable(caption, ["column", "now", "", "then"], lines, { class: "changes" }));
+  return scrollBox(caption, makeTable(caption, ["column", "now", make("span", { class: "only-read" }, "change"), "then"], lines, { class: "changes" }));
 }
 
 // --- what may not change ---------------------------------------------------------------------------------------

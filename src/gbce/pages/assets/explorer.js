@@ -416,7 +416,7 @@ function comparison(points_, names, caption) {
     const known = reliabilityOf(i)?.[0] ?? payload.alternatives.listed.find((one) => one.point === i)?.reliability;
     return known === undefined ? "not measured" : holdsText(known);
   })]);
-  return { heads: ["", "now", ...names], lines, caption };
+  return { heads: ["column", "now", ...names], lines, caption };
 }
 
 function compareTable({ heads, lines, caption }) {
