@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import is_number, is_whole
 
 __all__ = [
@@ -41,7 +42,6 @@ _SMALL_BATCH, _SMALL_GROWTH, _SMALL_SHARE = 64, 2, 0.5
 _TRIAL_POINTS = 100  # that may be planned before a pace is known; they are evaluated in batches, too
 _FADE = 0.8  # factor by which each call discounts earlier ones: models slow down and speed up
 _LEAST_SLOPE = 0.1  # of the mean seconds per row: a fixed cost per call does not make rows free
-_SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding error
 # How long a running call is waited for after the deadline, by hand: at least a second, for a busy machine, or this many
 # times what calls of its size took.
 _LEAST_PATIENCE, _PATIENCE = 1.0, 10.0
@@ -113,7 +113,7 @@ class Pace:
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls
-        if spread <= _SAME_SIZE * calls * calls:  # all calls have one size
+        if spread <= WIDE_ROUNDING * calls * calls:  # all calls have one size
             return 0.0, mean
         slope = min(max((inverse * seconds - calls * rates) / spread, _LEAST_SLOPE * mean), mean)
         return (seconds - slope * rows) / calls, slope

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING, first_of_least
+from gbce._numerics import WIDE_ROUNDING, first_of_least
 from gbce._validation import is_count, require_counts, require_finite
 from gbce.base import Array, Choice, Rule, Target
 from gbce.budget import BudgetSpentError
@@ -133,7 +133,7 @@ class Tail:
         tau, mean = self.tau, self.mean(loss)
         flat, weights = loss.reshape(k, -1), np.tile(self.weights, n) / n
         order = np.argsort(flat, axis=1, kind="stable")
-        place = (np.cumsum(weights[order], axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
+        place = (np.cumsum(weights[order], axis=1) < tau * weights.sum() - WIDE_ROUNDING).sum(axis=1)
         at = np.take_along_axis(order, np.minimum(place, flat.shape[1] - 1)[:, None], axis=1)
         quantile = np.take_along_axis(flat, at, axis=1)[:, :, None]
         with np.errstate(invalid="ignore", over="ignore"):

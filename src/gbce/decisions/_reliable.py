@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING
+from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
@@ -54,7 +54,6 @@ _REFIT_COPIES = 32  # perturbed copies of a candidate for refitted models
 _FEW_COPIES = 4  # the same, to rank all candidates by how often refits accept them
 _AT_MOST = 2.0  # times the cost of the nearest point that a more reliable fallback may cost
 _CLEARLY = 2.0  # standard errors by which it must be more reliable
-_ROUNDING = 1e-9  # of a step: a number on the grid up to its last bits stays there
 _HOLDS = "the smallest change found that still works with probability at least"
 _UNDER_NOISE = "when it is not made exactly"
 
@@ -100,9 +99,9 @@ def confirms(shares: Array, weights: Array, probability: float, confidence: floa
     be tested one after another (Bonferroni): otherwise the luckiest of several would pass.
     """
     risk, n = (1.0 - confidence) / len(SPREADS), len(shares)
-    accepting = float((shares >= probability - SHARE_ROUNDING) @ weights)
+    accepting = float((shares >= probability - WIDE_ROUNDING) @ weights)
     enough = min(probability, lower_bound(1.0, n, risk))
-    return lower_bound(accepting, n, risk) >= enough - SHARE_ROUNDING
+    return lower_bound(accepting, n, risk) >= enough - WIDE_ROUNDING
 
 
 # --- rule ------------------------------------------------------------------------------------------------------------
@@ -440,7 +439,7 @@ class Reliable(Rule):
         for noise, copies in ((0.0, 1), (self.noise, _REFIT_COPIES)):  # first without noise, which costs little
             if good.any():
                 shares = refit_share(scene, noise, x[good], copies, spread)
-                good[good] = [lower_bound(float(share), n, risk) >= enough - SHARE_ROUNDING for share in shares]
+                good[good] = [lower_bound(float(share), n, risk) >= enough - WIDE_ROUNDING for share in shares]
         return good
 
 
@@ -492,7 +491,7 @@ def round_away(space: Space, x0: Array, x: Array) -> Array:
     real = np.array([feature.kind == "real" for feature in space.features]) & ~space.is_computed
     step = 10.0 ** np.floor(np.log10(space.scale / _READABLE))
     with np.errstate(invalid="ignore", divide="ignore"):
-        away = np.where(x > x0, np.ceil(x / step - _ROUNDING), np.floor(x / step + _ROUNDING))
+        away = np.where(x > x0, np.ceil(x / step - WIDE_ROUNDING), np.floor(x / step + WIDE_ROUNDING))
         value = np.where(step < 1, away / np.rint(1 / step), away * step)  # the double nearest to the decimal
         rounded = np.where(real & (x != x0) & np.isfinite(x) & np.isfinite(x0), value, x)
     return space.project(rounded, x0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.decisions._risk import Trials, UnderNoise, count_affordable, propose_nearer, thin_out
@@ -248,7 +248,7 @@ class UndoChanges:
             else:
                 after[which, start:stop] = self.noisy.successes(rows[which], self.shifts[start:stop])
             behind = before[:stop].sum() - after[which, :stop].sum(axis=1)
-            which = which[behind <= (_BEHIND if stop < n else n * SHARE_ROUNDING)]
+            which = which[behind <= (_BEHIND if stop < n else n * WIDE_ROUNDING)]
             start = stop
         return which, after[which], before
 

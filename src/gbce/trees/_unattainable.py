@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees._bound import bound_sums
 from gbce.trees._cells import CellTrees
-from gbce.trees._optimum import ROUNDING, make_task
+from gbce.trees._optimum import make_task
 from gbce.trees._proof import Proof, describe_unattainable
 from gbce.trees._question import ScoreConstraints, score_constraints
 from gbce.trees._read import read_cells
@@ -26,7 +27,6 @@ __all__ = ["prove_unattainable"]
 MOST_WORK = 4_000_000  # leaves of all boxes, one or two seconds: what that leaves open is seldom ever decided
 # Integer columns with more values are treated as intervals, a larger set; hand-tuned.
 _MOST_VALUES = 200
-_UNEVEN = 1e-12  # relative error of functions that are not quite monotone in their last digits
 _VISIBLE = 1e-3  # relative step that visibly changes every dependent column, however it is scaled; hand-tuned
 
 # --- proofs ----------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def row_box_of(structure: ModelStructure, space: Space, x0: Array) -> RowBox | N
                 return None  # two values do not determine such a function beyond them
             _write_interval(values, images[:, decided], decided, box)
             if is_nonlinear:
-                widest = _UNEVEN * np.maximum(1.0, np.abs(images[:2, decided]).max(axis=0))
+                widest = ROUNDING * np.maximum(1.0, np.abs(images[:2, decided]).max(axis=0))
                 box.low[decided] -= widest
                 box.high[decided] += widest
     return RowBox(box, tuple(enumerated), owner)
