@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import is_number, is_whole
 
 __all__ = [
@@ -47,6 +46,7 @@ class _Pacing:
     trial_points: int = 100  # that may be planned before a pace is known; they are evaluated in batches, too
     fade: float = 0.8  # factor by which each call discounts earlier ones: models slow down and speed up
     least_slope: float = 0.1  # of the mean seconds per row: a fixed cost per call does not make rows free
+    same_size: float = 1e-9  # relative spread of batch sizes below which a slope would be rounding error
     # How long a running call is waited for after the deadline, by hand: at least a second, for a busy machine, or this
     # many times what calls of its size took.
     least_patience: float = 1.0
@@ -124,7 +124,7 @@ class Pace:
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls
-        if spread <= WIDE_ROUNDING * calls * calls:  # all calls have one size
+        if spread <= _PACING.same_size * calls * calls:  # all calls have one size
             return 0.0, mean
         slope = min(max((inverse * seconds - calls * rates) / spread, _PACING.least_slope * mean), mean)
         return (seconds - slope * rows) / calls, slope
