@@ -96,10 +96,11 @@ def discrete_case(seed):
     rng = np.random.default_rng(seed)
     points = list(itertools.product(JOBS, (False, True), range(5), range(4)))
     frame = pd.DataFrame(points, columns=["job", "owner", "children", "rooms"])
-    values = {point: value for point, value in zip(points, rng.normal(size=len(points)), strict=True)}
+    values = rng.normal(size=(3, 2, 5, 4))
 
     def model(rows):
-        return np.array([values[tuple(row)] for row in rows.itertuples(index=False)])
+        job = rows["job"].map(dict(zip(JOBS, range(3), strict=True)))
+        return values[tuple(column.to_numpy(int) for column in (job, rows["owner"], rows["children"], rows["rooms"]))]
 
     space = gbce.Space.infer(frame, bounds={"children": (0, 4), "rooms": (0, 3)})
     return frame, model, space, points[int(rng.integers(len(points)))]

@@ -401,7 +401,7 @@ PRIORS = {
 def test_every_rule_keeps_every_promise_on_mixed_rows(name, which):
     frame, space = table()
     row = frame[frame["kids"].isna()].iloc[0] if which else frame.iloc[3]
-    explainer = gbce.Explainer(score, frame, space=space, prior=PRIORS[name], sampler=SMALL)
+    explainer = gbce.Explainer(score, frame, space=space, prior=PRIORS[name], sampler=gbce.SMC(2_000, 400))
     explanation = explainer.explain(row, gbce.AtLeast(3.0), rules=RULES, seed=which)
     pool = explanation.draws.pool.x[explanation.draws.pool_weights > 0]
     for found in (space.frame(pool), explanation.counterfactuals):
