@@ -11,7 +11,7 @@ import numpy as np
 
 from gbce._numerics import ROUNDING
 from gbce.base import Array, Target
-from gbce.space import Space
+from gbce.space import Space, list_values
 from gbce.targets import Class
 from gbce.trees._bound import bound_sums
 from gbce.trees._cells import CellTrees
@@ -229,11 +229,12 @@ def _list_values(space: Space, x0: Array, j: int) -> _FeatureValues:
     if np.isnan(low) or low == high:
         missing_value = [np.nan] if missing else []
         return _FeatureValues(np.array(([] if np.isnan(low) else [low]) + missing_value), low, high, missing)
-    enumerated = feature.discrete and not (space.is_computed[j] and not feature.leveled) and high - low < _MOST_VALUES
-    if not enumerated:
-        return _FeatureValues(None, low, high, missing)
-    listed = low + np.arange(round(high - low) + 1)
-    return _FeatureValues(np.append(listed, np.nan) if missing else listed, low, high, missing)
+    listed = None
+    if feature.leveled or not space.is_computed[j]:
+        listed = list_values(feature, low, high, _MOST_VALUES)
+    if listed is not None and missing:
+        listed = np.append(listed, np.nan)
+    return _FeatureValues(listed, low, high, missing)
 
 
 def _pick_trials(values: _FeatureValues, now: float, unit: float) -> Array:
