@@ -126,7 +126,7 @@ def test_groups_that_do_not_overlap_hold_one_level_each():
 def test_value_a_hair_below_its_bound_is_told_apart_from_it():
     space = gbce.Space.infer(DATA, bounds={"b": (1.0, None)})
     (problem,) = space.check(pd.DataFrame({"a": [0.0], "b": [1.0 - 1e-7]}))["problem"]
-    assert problem.startswith("'b' = 0.9999999 lies below its bound 1.0.")
+    assert problem.startswith("'b' = 0.9999999 lies below its bound 1.")
     (problem,) = space.check(pd.DataFrame({"a": [0.0], "b": [0.5]}))["problem"]
     assert problem.startswith("'b' = 0.5 lies below its bound 1.")
 

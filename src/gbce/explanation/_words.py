@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import printable
 from gbce.base import Array
-from gbce.space import Space, plain_value, value_text
+from gbce.space import Space, number_text, plain_value
 
 __all__ = ["SafeBox", "Status", "changed_columns", "describe_changes", "format_value", "join_words", "number_text"]
-
-_DIGITS = 6  # significant digits of a real number: as many as a person would copy out
-_ALL_DIGITS = 17  # significant digits that tell any two doubles apart
-_PLAIN_NUMBERS = (1e-4, 1e15)  # magnitudes written without an exponent
-_YEARS = (1000, 2200)  # integer columns within this range are taken for years and written without commas
 
 # --- changes and values ----------------------------------------------------------------------------------------------
 
@@ -39,37 +33,11 @@ def describe_changes(space: Space, x0: Array, x: Array) -> str:
     return join_words([_say_change(space, j, x0[j], x[j]) for j in changed_columns(space, x0, x)])
 
 
-def format_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> str:
-    """Format a value of the feature at position ``j`` as in the table, string levels in quotation marks."""
-    feature, codec = space.features[j], space.codecs[j]
-    if np.isnan(value):
-        return "missing"
-    if feature.leveled:
-        level = (feature.levels or ())[round(value)]
-        return printable(repr(level) if isinstance(level, str) else str(level))
-    if feature.kind == "integer" and _YEARS[0] <= (feature.low or 0) and (feature.high or np.inf) <= _YEARS[1]:
-        return f"{round(value)}"
-    if feature.kind in ("real", "integer"):
-        return number_text(float(round(value)) if feature.kind == "integer" else value, digits)
-    return printable(value_text(feature, codec, value))
-
-
-def number_text(value: float, digits: int = _DIGITS) -> str:
-    """Format a number with at most ``digits`` significant digits and thousands separators; integers in full.
-
-    Examples
-    --------
-    >>> number_text(3345.0), number_text(0.561249, 3), number_text(1234567.0), number_text(2.5e-7)
-    ('3,345', '0.561', '1,234,567', '2.5e-07')
-    """
-    low, high = _PLAIN_NUMBERS
-    if value == 0 or not np.isfinite(value) or not low <= abs(value) < high:
-        return f"{value + 0.0:.{digits}g}"
-    if value == round(value):
-        return f"{value:,.0f}"
-    before = int(np.floor(np.log10(abs(value)))) + 1
-    text = f"{value:,.{max(digits - before, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def format_value(space: Space, j: int, value: float, *, digits: int | None = None) -> str:
+    """Write a value for a sentence, see :meth:`gbce.Space.format`; ``digits`` are significant ones of a real number."""
+    if digits is not None and space.features[j].kind == "real":
+        return number_text(value, digits)
+    return space.format(j, value, unit=False, quoted=True)
 
 
 def join_words(parts: Sequence[str]) -> str:
@@ -79,19 +47,14 @@ def join_words(parts: Sequence[str]) -> str:
 
 def _say_change(space: Space, j: int, before: float, after: float) -> str:
     feature = space.features[j]
-    name = printable(feature.name)
-    values = format_value(space, j, before), format_value(space, j, after)
-    for digits in range(_DIGITS + 1, _ALL_DIGITS + 1):  # a change too small for the usual number of digits
-        if values[0] != values[1]:
-            break
-        values = format_value(space, j, before, digits=digits), format_value(space, j, after, digits=digits)
+    now, then = space.format_change(j, before, after, quoted=True)
     if np.isnan(before) or np.isnan(after) or feature.unordered:
         verb = "change"
     elif feature.kind == "datetime":
         verb = "move"
     else:
         verb = "raise" if after > before else "lower"
-    return f"{verb} {name} from {values[0]} to {values[1]}"
+    return f"{verb} {space.label(j)} from {now} to {then}"
 
 
 # --- status ----------------------------------------------------------------------------------------------------------
@@ -176,27 +139,11 @@ class SafeBox:
         """The ranges in words."""
         parts = []
         for name, low, high in zip(self.features, self.low.tolist(), self.high.tolist(), strict=True):
-            j, part = self.space.position[name], f"any {printable(name)}"
-            if np.isfinite(low) and np.isfinite(high):
-                part += f" from {self._format_end(j, low, True)} to {self._format_end(j, high, False)}"
-            elif np.isfinite(low):
-                part += f" of at least {self._format_end(j, low, True)}"
-            elif np.isfinite(high):
-                part += f" of at most {self._format_end(j, high, False)}"
-            parts.append(part)
+            j = self.space.position[name]
+            before = " from" if np.isfinite([low, high]).all() else " of" if np.isfinite(low) else ""
+            parts.append(f"any {self.space.label(j)}{before} {self.space.format_range(j, low, high)}")
         others = f" with {join_words(parts[1:])}" if len(parts) > 1 else ""
         return f"A{parts[0][1:]}{others} is guaranteed to work, all else unchanged."
-
-    def _format_end(self, j: int, value: float, is_low: bool) -> str:
-        """Format an end with as few digits as keep the printed number within the range."""
-        if self.space.features[j].kind != "real":
-            return format_value(self.space, j, value)
-        for digits in range(_DIGITS, _ALL_DIGITS + 1):
-            text = number_text(value, digits)
-            written = float(text.replace(",", ""))
-            if written >= value if is_low else written <= value:
-                return text
-        return number_text(value, _ALL_DIGITS)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the ranges as plain data: ``low`` and ``high`` by column, ``None`` if the range has no end."""

@@ -12,9 +12,8 @@ from gbce._validation import printable, short
 from gbce.base import Rule
 from gbce.decisions import answers_among, stack_points
 from gbce.eta import AUTO
-from gbce.explanation import Explanation, Share, format_value
+from gbce.explanation import Explanation, Share
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
-from gbce.space import value_text
 
 __all__ = ["as_html", "as_text", "format_number"]
 
@@ -103,9 +102,10 @@ def _make_opening(explanation: Explanation) -> _Opening | None:
         return None
     space, x0, x = explanation.space, explanation.x0, answer.decision.x
     where = [space.names.index(name) for name in answer.changes.index]
+    pairs = [space.format_change(j, x0[j], x[j]) for j in where]
     table = pd.DataFrame(
-        {"now": [format_value(space, j, x0[j]) for j in where], "then": [format_value(space, j, x[j]) for j in where]},
-        index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
+        {"now": [now for now, _ in pairs], "then": [then for _, then in pairs]},
+        index=pd.Index([space.label(j) for j in where], name="changes", dtype=object),
     )
     cost = f"{format_number(answer.cost)} ({_COST})"
     facts = [("why this", answer.because), ("cost", cost)]
@@ -173,13 +173,13 @@ def _build_decision_section(explanation: Explanation) -> _Section:
     for name in names:
         column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
-        shown[name] = [
+        shown[space.label(space.position[name])] = [
             _format_value(explanation, name, v) if rule in changed else "="
             for rule, v in zip(table.index, column, strict=True)
         ]
     meanings = [f"cost: {_COST}", *(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES)]
     other = sorted({_describe_own_cost(one.rule) for one in decided} - {""})
-    legend = "; ".join([*meanings, *other, "= means unchanged."])
+    legend = "; ".join([*meanings, *other, "= means unchanged; numbers are rounded, counterfactuals has all digits."])
     further = moved["rule"][~moved["feature"].isin(names)].value_counts()
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
@@ -218,9 +218,9 @@ def _build_feature_section(explanation: Explanation) -> _Section:
             "median": [_format_value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
             "90% of draws": span,
             "mean change": size,
-            "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
+            "vs prior": [f"x {ratio:.2f}" for ratio in importance["ratio"]],
         },
-        index=importance.index,
+        index=pd.Index([explanation.space.label(j) for j in places], name=importance.index.name, dtype=object),
     )
     hidden = len(explanation.space) - len(names)
     legend = "mean change: ± 2 standard errors; vs prior: near x 1.00 the target makes no difference to the column."
@@ -230,15 +230,14 @@ def _build_feature_section(explanation: Explanation) -> _Section:
 
 
 def _format_value(explanation: Explanation, name: str, x: float) -> str:
-    """Format a value of a feature as in the table."""
-    j = explanation.space.names.index(name)
-    feature = explanation.space.features[j]
-    return format_number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
+    """Write a value of a feature as people do."""
+    return explanation.space.format(explanation.space.position[name], x)
 
 
 def _format_span(explanation: Explanation, name: str, low: float, high: float) -> str:
-    if not explanation.space.features[explanation.space.names.index(name)].unordered:
-        return f"{_format_value(explanation, name, low)} to {_format_value(explanation, name, high)}"
+    space, j = explanation.space, explanation.space.position[name]
+    if not space.features[j].unordered:
+        return f"{space.format(j, low, unit=bool(np.isnan(high)))} to {space.format(j, high)}"
     shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
     common = shares[shares >= ROUNDS_TO_ZERO][:_MAX_LEVELS]
     return ", ".join(f"{level} {share:.0%}" for level, share in common.items())

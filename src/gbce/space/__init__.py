@@ -8,13 +8,13 @@ from gbce.space._codecs import read_value, require_writable, write_value
 from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
+from gbce.space._format import number_text, value_text
 from gbce.space._frames import Layout, as_pandas
 from gbce.space._infer import Assumptions
 from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
-from gbce.space._table import value_text
 
 __all__ = [
     "Assumptions",
@@ -34,6 +34,7 @@ __all__ = [
     "effort_cost",
     "has_labels",
     "list_values",
+    "number_text",
     "plain_records",
     "plain_value",
     "read_conditions",

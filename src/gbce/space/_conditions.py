@@ -16,8 +16,8 @@ from gbce._validation import is_number, printable, show
 from gbce.base import Array
 from gbce.space._constraints import Condition
 from gbce.space._feature import Feature
+from gbce.space._format import label_text, value_text
 from gbce.space._infer import encode_bound
-from gbce.space._table import value_text
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
@@ -103,11 +103,13 @@ def _read_one(space: "Space", x0: Array, j: int, options: dict[str, Any]) -> Con
         if np.isnan(value):
             if np.isnan(x0[j]):
                 return _keep_value(space, x0, j)
-            condition = Condition(name, None, None, f"{printable(name)} is missing", missing=True)
+            condition = Condition(name, None, None, f"{label_text(feature)} is missing", missing=True)
         elif value == x0[j]:
             return _keep_value(space, x0, j)
         else:
-            condition = Condition(name, value, value, f"{printable(name)} is {_format_value(feature, codec, value)}")
+            condition = Condition(
+                name, value, value, f"{label_text(feature)} is {_format_value(feature, codec, value)}"
+            )
     else:
         condition = _read_range(feature, codec, options)
     _require_feasible(space, x0, j, condition)
@@ -118,8 +120,8 @@ def _keep_value(space: "Space", x0: Array, j: int) -> Condition:
     """Return the condition that a feature keeps the row's value."""
     feature, codec, name = space.features[j], space.codecs[j], space.names[j]
     if np.isnan(x0[j]):
-        return Condition(name, None, None, f"{printable(name)} stays missing", kept=True, missing=True)
-    text = f"{printable(name)} stays at {_format_value(feature, codec, x0[j])}"
+        return Condition(name, None, None, f"{label_text(feature)} stays missing", kept=True, missing=True)
+    text = f"{label_text(feature)} stays at {value_text(feature, codec, x0[j], unit=True, quoted=True)}"
     return Condition(name, float(x0[j]), float(x0[j]), text, kept=True)
 
 
@@ -148,7 +150,7 @@ def _read_range(feature: Feature, codec: Any, options: dict[str, Any]) -> Condit
     if np.isnan(ends).any():
         words = f"at most {shown[1]}" if np.isnan(ends[0]) else f"at least {shown[0]}"
     low_end, high_end = (None if np.isnan(end) else end for end in ends)
-    return Condition(feature.name, low_end, high_end, f"{printable(feature.name)} is {words}")
+    return Condition(feature.name, low_end, high_end, f"{label_text(feature)} is {words}")
 
 
 def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
@@ -177,10 +179,8 @@ def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
 
 
 def _format_value(feature: Feature, codec: Any, value: float) -> str:
-    """Format a value for a sentence; a level that is a string is quoted."""
-    text = value_text(feature, codec, value)
-    quoted = feature.leveled and not np.isnan(value) and isinstance((feature.levels or ())[round(value)], str)
-    return printable(repr(text) if quoted else text)
+    """Write a value for a sentence, with all digits that were given; a level that is a string is quoted."""
+    return value_text(feature, codec, value, exact=True, unit=True, quoted=True)
 
 
 def _require_feasible(space: "Space", x0: Array, j: int, condition: Condition) -> None:

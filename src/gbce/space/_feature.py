@@ -10,11 +10,21 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from gbce._validation import distinguish, is_number
+from gbce._validation import distinguish, is_number, is_whole
 from gbce.base import Array
 from gbce.space._codecs import require_writable
 
-__all__ = ["DATA_ROUNDING", "ROUNDING", "Feature", "Kind", "Units", "deviations", "robust_spread", "units_of"]
+__all__ = [
+    "DATA_ROUNDING",
+    "MOST_DIGITS",
+    "ROUNDING",
+    "Feature",
+    "Kind",
+    "Units",
+    "deviations",
+    "robust_spread",
+    "units_of",
+]
 
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
@@ -24,6 +34,7 @@ Missing = Literal["keep", "leave", "any"]
 # they leave room for sums and products of a few hundred terms, and real differences are larger by orders of magnitude.
 ROUNDING = 1e-12  # between numbers computed here, possibly in another order
 DATA_ROUNDING = 1e-9  # between such a number and one from the user, which may have been through a file or a program
+MOST_DIGITS = 15  # decimals of a number: a double has no more that mean anything
 _LARGEST_SCALE = 1e150  # its square is finite, and the square of its inverse positive: a double ends at 1e308
 _SAFE_SQUARES = 1e100  # between its inverse and it, squares and their sums neither overflow nor vanish
 _MAD_TO_SD = 1.4826  # 1 / Phi^-1(3/4): standard deviation of a normal distribution over its median absolute deviation
@@ -62,7 +73,7 @@ class Feature:
     direction : {"any", "increase", "decrease"}
         The direction in which it may change from the row's value.
     unit : str
-        Name of the unit of its numbers, for tables.
+        Name of the unit of its numbers, written behind them.
     missing : {"keep", "leave", "any"}, optional
         For a feature that may be missing: ``"keep"`` leaves it as it is in the row, ``"leave"`` also allows a missing
         value to become known, ``"any"`` both directions. ``None``: no value may be missing.
@@ -73,6 +84,11 @@ class Feature:
     stretch : bool
         Whether the bounds stretch to a row outside them, as bounds inferred from data do; otherwise such a row is
         rejected.
+    label : str
+        What people call it, in sentences, plots and pages; by default its name. Tables for programs keep the name.
+    digits : int, optional
+        Decimals with which its numbers are written, negative for tens, hundreds and so on; by default six significant
+        digits. :meth:`gbce.Space.infer` reads them from the data.
 
     Examples
     --------
@@ -95,6 +111,8 @@ class Feature:
     frequencies: tuple[float, ...] | None = None
     centre: float | None = None
     stretch: bool = False
+    label: str = ""
+    digits: int | None = None
 
     def __post_init__(self) -> None:
         self._require_options()
@@ -125,6 +143,21 @@ class Feature:
         if not isinstance(self.stretch, (bool, np.bool_)):
             raise ValueError(f"feature {self.name!r}: stretch must be True or False, not {self.stretch!r}")
         object.__setattr__(self, "stretch", bool(self.stretch))
+        self._require_words()
+
+    def _require_words(self) -> None:
+        """Check label, unit and digits."""
+        for option in ("label", "unit"):
+            if not isinstance(getattr(self, option), str):
+                raise TypeError(f"feature {self.name!r}: {option} must be a string, not {getattr(self, option)!r}")
+        if self.digits is None:
+            return
+        if not is_whole(self.digits) or abs(self.digits) > MOST_DIGITS:
+            raise ValueError(
+                f"feature {self.name!r}: digits must be an integer from {-MOST_DIGITS} to {MOST_DIGITS}, the decimals "
+                f"of its numbers, not {self.digits!r}"
+            )
+        object.__setattr__(self, "digits", int(self.digits))
 
     def _require_options(self) -> None:
         """Check kind, direction and missing."""

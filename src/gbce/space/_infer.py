@@ -10,13 +10,23 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from gbce._validation import show
+from gbce._validation import is_whole, show
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, ticks_of
 from gbce.space._feature import ROUNDING, Feature, Kind, Units, units_of
+from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
 
-__all__ = ["Assumptions", "ColumnOptions", "assume_bounds", "codec_of", "columns_of", "encode_bound"]
+__all__ = [
+    "Assumptions",
+    "ColumnOptions",
+    "assume_bounds",
+    "codec_of",
+    "columns_of",
+    "encode_bound",
+    "read_mapping",
+    "require_words",
+]
 
 _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near those that were
 # Integers with so few distinct values are steps of a bounded scale: a rating from 1 to 4, rooms, the hour, the day of
@@ -24,6 +34,10 @@ _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near
 _FEW_VALUES, _TIMES_SEEN = 31, 2
 _MOST_NAMED = 2  # columns named in one clause of the note; the others are counted
 _BOUNDS = ("data", "none")  # values of bounds= other than a mapping
+# Options that name columns.
+_BY_COLUMN = (
+    "immutable", "increase", "decrease", "bounds", "kinds", "levels", "missing", "scale", "labels", "units", "digits"
+)  # fmt: skip
 # Floats that are all integral count as integers from so many on: halves would all be integral once in a million.
 _ENOUGH_TO_TELL = 20
 _ALL_INTEGRAL = 2.0**53  # floats beyond it have no fractional part
@@ -148,6 +162,9 @@ class ColumnOptions:
     scale: Any
     one_hot: Mapping[str, tuple[str, ...]]
     computed: frozenset[str]
+    labels: Mapping[str, str]
+    units: Mapping[str, str]
+    digits: Mapping[str, int]
     all_bounds: str | None = None
     table: bool = False
 
@@ -158,20 +175,23 @@ class ColumnOptions:
         for_all = isinstance(bounds, str)
         if for_all and bounds not in _BOUNDS:
             raise ValueError(f"bounds must be a mapping of names to (low, high), 'data' or 'none', not {bounds!r}")
-        one_hot = groups_of(_read_mapping(given["one_hot"], "one_hot"), names)
+        one_hot = groups_of(read_mapping(given["one_hot"], "one_hot"), names)
         grouped = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in grouped] + list(one_hot)
         options = cls(
             immutable=_read_names("immutable", given["immutable"]),
             increase=_read_names("increase", given["increase"]),
             decrease=_read_names("decrease", given["decrease"]),
-            bounds={} if for_all else _read_mapping(bounds, "bounds"),
-            kinds=_read_mapping(given["kinds"], "kinds"),
-            levels=_read_mapping(given["levels"], "levels"),
-            missing=_read_mapping(given["missing"], "missing"),
-            scale=_read_mapping(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
+            bounds={} if for_all else read_mapping(bounds, "bounds"),
+            kinds=read_mapping(given["kinds"], "kinds"),
+            levels=read_mapping(given["levels"], "levels"),
+            missing=read_mapping(given["missing"], "missing"),
+            scale=read_mapping(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
-            computed=frozenset(_read_mapping(given["computed"], "computed")),
+            computed=frozenset(read_mapping(given["computed"], "computed")),
+            labels=read_mapping(given["labels"], "labels"),
+            units=read_mapping(given["units"], "units"),
+            digits=read_mapping(given["digits"], "digits"),
             all_bounds=bounds if for_all else None,
             table=given["table"],
         )
@@ -181,7 +201,7 @@ class ColumnOptions:
     def _require_valid(self, names: list[str]) -> None:
         """Reject unknown columns and contradictory or malformed options."""
         scales = self.scale if isinstance(self.scale, Mapping) else {}
-        for what in ("immutable", "increase", "decrease", "bounds", "kinds", "levels", "missing", "scale"):
+        for what in _BY_COLUMN:
             unknown = sorted(set(scales if what == "scale" else getattr(self, what)) - set(names))
             if unknown:
                 raise ValueError(f"{what} names {unknown}, which the data do not have; columns are {names}")
@@ -195,6 +215,7 @@ class ColumnOptions:
         for name, levels in self.levels.items():
             if isinstance(levels, str) or not isinstance(levels, Iterable):
                 raise ValueError(f"levels of {name!r} must be a list, not {levels!r}")
+        require_words(self.labels, self.units, self.digits, names)
         for name, pair in self.bounds.items():
             if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
                 raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
@@ -217,7 +238,7 @@ def _read_names(what: str, value: Any) -> frozenset[str]:
     return frozenset(map(str, value))  # a column 0 is the feature "0"
 
 
-def _read_mapping(given: Any, what: str) -> dict[str, Any]:
+def read_mapping(given: Any, what: str) -> dict[str, Any]:
     """Return an option as a mapping keyed by column name."""
     if given is None:
         return {}
@@ -227,6 +248,22 @@ def _read_mapping(given: Any, what: str) -> dict[str, Any]:
     if len(named) < len(given):
         raise ValueError(f"{what} names a column twice: {sorted(map(str, given))}")
     return named
+
+
+def require_words(labels: Mapping[str, Any], units: Mapping[str, Any], digits: Mapping[str, Any], names: Any) -> None:
+    """Reject labels, units and digits of a wrong type, and labels that would be confused with another column."""
+    for what, given in (("labels", labels), ("units", units)):
+        for name, text in given.items():
+            if not isinstance(text, str) or not text.strip():
+                raise TypeError(f"{what}: {name!r} needs a string that is not empty, not {show(text)}")
+    for name, number in digits.items():
+        if not is_whole(number):
+            raise TypeError(f"digits: {name!r} needs an integer, the decimals of its numbers, not {show(number)}")
+    shown = [labels.get(name, name) for name in names]
+    for label in labels.values():
+        if shown.count(label) > 1:
+            both = [name for name, other in zip(names, shown, strict=True) if other == label]
+            raise ValueError(f"labels: {' and '.join(map(repr, both))} would both be called {label!r}")
 
 
 # --- features and codecs ---------------------------------------------------------------------------------------------
@@ -429,11 +466,13 @@ def _build_feature(
         scale=unit,
         mutable=mutable,
         direction="increase" if name in options.increase else "decrease" if name in options.decrease else "any",
-        unit=_name_unit(codec),
+        unit=_read_unit(name, kind, codec, options),
         missing=options.missing.get(name, "keep" if has_missing else None),
         frequencies=frequencies,
         centre=None if not len(known) or kind in ("categorical", "boolean") else float(_find_median(known, kind)),
         stretch=options.table and span is not None and (low is not None or high is not None),
+        label=options.labels.get(name, ""),
+        digits=_read_digits(name, kind, known, codec, options),
     )
 
 
@@ -485,6 +524,24 @@ def _name_unit(codec: Any) -> str:
     if isinstance(codec, Codec) and codec.tick:
         return ticks_of([codec.origin, codec.origin + codec.tick], codec.dtype)[2]
     return ""
+
+
+def _read_unit(name: str, kind: Kind, codec: Any, options: ColumnOptions) -> str:
+    """Return the name of a column's unit: as given, that of its times, or none."""
+    if name not in options.units:
+        return _name_unit(codec)
+    if kind not in ("real", "integer"):
+        raise ValueError(f"units: {name!r} is {kind}, and only numbers have a unit")
+    return options.units[name]
+
+
+def _read_digits(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOptions) -> int | None:
+    """Return the decimals of a column: as given, or from the data if it is real."""
+    if name in options.digits:
+        if kind not in ("real", "integer"):
+            raise ValueError(f"digits: {name!r} is {kind}, and only numbers have digits")
+        return options.digits[name]
+    return decimals_of(known, codec.dtype) if kind == "real" and len(known) else None
 
 
 def _sort(values: list[Any]) -> list[Any]:

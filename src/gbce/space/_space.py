@@ -16,8 +16,9 @@ from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._feature import ROUNDING, Feature, Kind
+from gbce.space._format import ends_text, label_text, pair_text, range_text, value_text
 from gbce.space._frames import Layout
-from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of
+from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
 from gbce.space._limits import (
     ConstraintGroups,
     Limits,
@@ -121,6 +122,9 @@ class Space:
         constraints: Any = (),
         computed: Mapping[str, Any] | None = None,
         one_hot: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
+        units: Mapping[str, str] | None = None,
+        digits: Mapping[str, int] | None = None,
     ) -> "Space":
         """Infer names, kinds, levels, dtypes and units from a table.
 
@@ -167,6 +171,14 @@ class Space:
             Columns computed from others, such as ``{"total": "a + b"}``: they are recomputed for every draw.
         one_hot : mapping of str to list of str, or str
             Groups of one-hot columns: a name for the category, and the columns or their common prefix.
+        labels : mapping of str to str
+            What people call columns, such as ``{"loan_to_value": "Loan-to-value ratio"}``: in sentences, reports, plots
+            and pages. Frames, and the names that other options expect, stay those of the data.
+        units : mapping of str to str
+            Units of numbers, written behind them: ``{"income": "USD"}`` gives "2,450 USD".
+        digits : mapping of str to int
+            Decimals with which numbers are written, negative for tens, hundreds and so on. By default those in the
+            data, or about three significant digits of the column's spread if there are more than three decimals.
 
         Returns
         -------
@@ -193,6 +205,9 @@ class Space:
             missing=missing,
             one_hot=one_hot,
             computed=computed,
+            labels=labels,
+            units=units,
+            digits=digits,
             table=has_labels(data),
         )
         features, codecs, constant, assumed = columns_of(table, options)
@@ -212,20 +227,41 @@ class Space:
         )
 
     @classmethod
-    def real(cls, d_or_names: int | Sequence[str], *, scale: float | Sequence[float] = 1.0) -> "Space":
+    def real(
+        cls,
+        d_or_names: int | Sequence[str],
+        *,
+        scale: float | Sequence[float] = 1.0,
+        labels: Mapping[str, str] | None = None,
+        units: Mapping[str, str] | None = None,
+        digits: Mapping[str, int] | None = None,
+    ) -> "Space":
         """Return a space of unbounded real features in raw units: the setting of the paper.
+
+        ``labels``, ``units`` and ``digits`` are those of :meth:`infer`; without digits, numbers are written with up to
+        six significant ones.
 
         Examples
         --------
         >>> Space.real(2).names
         ('x1', 'x2')
+        >>> Space.real(["ltv"], labels={"ltv": "Loan-to-value ratio"}, digits={"ltv": 2}).format(0, 0.934426)
+        '0.93'
         """
         names = _read_names(d_or_names)
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), (len(names),)):
             raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
-        scales = np.broadcast_to(scales, (len(names),))
-        return cls(tuple(Feature(name, scale=float(s)) for name, s in zip(names, scales, strict=True)))
+        called, unit = _read_words(names, "labels", labels), _read_words(names, "units", units)
+        decimals = _read_words(names, "digits", digits)
+        require_words(called, unit, decimals, names)
+        features = [
+            Feature(
+                name, scale=float(s), label=called.get(name, ""), unit=unit.get(name, ""), digits=decimals.get(name)
+            )
+            for name, s in zip(names, np.broadcast_to(scales, (len(names),)), strict=True)
+        ]
+        return cls(tuple(features))
 
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
@@ -284,14 +320,14 @@ class Space:
         return {name: j for j, name in enumerate(self.names)}
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def column_labels(self) -> tuple[str, ...]:
         """Names of the table's columns; a one-hot group has one feature but several columns."""
         return self._row_codec.labels
 
     @property
     def n_columns(self) -> int:
         """Number of columns of the table."""
-        return len(self.labels)
+        return len(self.column_labels)
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -344,6 +380,84 @@ class Space:
     def __str__(self) -> str:
         notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
         return as_text(self.features, self.codecs, self.constraints, self.computed, [note for note in notes if note])
+
+    # --- words ----------------------------------------------------------------------------------------------
+
+    def label(self, j: int) -> str:
+        """Return what people call the feature at position ``j``: its label, or else its name.
+
+        For whatever people read; control characters are escaped. Programs, options and frames use ``names``.
+
+        Examples
+        --------
+        >>> Space.real(["ltv", "x"], labels={"ltv": "Loan-to-value ratio"}).label(0)
+        'Loan-to-value ratio'
+        """
+        return label_text(self.features[j])
+
+    def format(self, j: int, value: float, *, exact: bool = False, unit: bool = True, quoted: bool = False) -> str:
+        """Write an encoded value of the feature at position ``j`` as people do.
+
+        Numbers have the digits of their column, separated thousands and their unit.
+
+        Parameters
+        ----------
+        j : int
+            Position of the feature.
+        value : float
+            Encoded, as in ``x``; NaN is "missing".
+        exact : bool
+            Whether somebody will use this very value, so that it gets as many digits as tell it from any other number;
+            otherwise it is rounded to the digits of its column.
+        unit : bool
+            Whether to write the unit behind a number.
+        quoted : bool
+            Whether to put levels that are strings in quotation marks, as in a sentence.
+
+        Examples
+        --------
+        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
+        >>> space.format(0, 2437.18), space.format(0, 2437.18, exact=True), space.format(0, 2437.18, unit=False)
+        ('2,437 USD', '2,437.18 USD', '2,437')
+        """
+        return value_text(self.features[j], self.codecs[j], value, exact=exact, unit=unit, quoted=quoted)
+
+    def format_change(self, j: int, before: float, after: float, *, quoted: bool = False) -> tuple[str, str]:
+        """Write the value of a feature now and the one to change it to, so that they differ; the unit stands last.
+
+        The new value is exact, so that what a person reads is what the model was given.
+
+        Examples
+        --------
+        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
+        >>> space.format_change(0, 2100.4, 2450.0)
+        ('2,100', '2,450 USD')
+        """
+        return pair_text(self.features[j], self.codecs[j], before, after, quoted=quoted)
+
+    def format_range(self, j: int, low: float, high: float, *, inside: float | None = None) -> str:
+        """Write a range of encoded values of a feature, infinite where it has no end.
+
+        Ends are rounded inwards, by at most 2% of the width, so that no number in the written range lies outside the
+        true one; ``inside`` is a value that must stay in it.
+
+        Examples
+        --------
+        >>> space = Space.real(["ltv"], digits={"ltv": 2})
+        >>> space.format_range(0, 0.12345, 0.9381), space.format_range(0, -np.inf, 0.4861)
+        ('0.13 to 0.93', 'up to 0.48')
+        """
+        return range_text(self.features[j], self.codecs[j], low, high, inside)
+
+    def format_ends(self, j: int, low: float, high: float, *, inside: float | None = None) -> tuple[str, str]:
+        """Write the ends of a range as :meth:`format_range` does, without words and unit; an open end is empty.
+
+        Examples
+        --------
+        >>> Space.real(["ltv"], digits={"ltv": 2}).format_ends(0, 0.12345, np.inf)
+        ('0.13', '')
+        """
+        return ends_text(self.features[j], self.codecs[j], low, high, inside)
 
     # --- admissible points ----------------------------------------------------------------------------------
 
@@ -570,6 +684,15 @@ class Space:
     @cached_property
     def _row_codec(self) -> RowCodec:
         return RowCodec(self.features, self.columns, self.codecs, self.layout)
+
+
+def _read_words(names: Sequence[str], what: str, given: Any) -> dict[str, Any]:
+    """Return labels, units or digits by name; reject unknown names."""
+    by_name = read_mapping(given, what)
+    unknown = sorted(set(by_name) - set(names))
+    if unknown:
+        raise ValueError(f"{what} names {unknown}, which are no features; features are {list(names)}")
+    return by_name
 
 
 def _read_names(d_or_names: Any) -> list[str]:

@@ -8,19 +8,18 @@ import pandas as pd
 
 from gbce._validation import distinguish, printable
 from gbce.base import Array
-from gbce.space._codecs import Codec
 from gbce.space._constraints import Computed, Constraint, same
 from gbce.space._feature import DATA_ROUNDING, Feature
+from gbce.space._format import value_text
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["as_text", "check_table", "constant_notes", "misfits", "value_text"]
+__all__ = ["as_text", "check_table", "constant_notes", "misfits"]
 
 # Lengths are chosen by hand.
 _WIDEST_RANGE = 40  # characters of a list of levels before it is abbreviated
 _MOST_COLUMNS_NAMED = 10  # in one sentence
-_WRITTEN_OUT = 1e15  # below it a double has all its digits, and numbers are written without an exponent
 _HEADER = ["row", "feature", "problem"]
 
 # --- printing --------------------------------------------------------------------------------------------------------
@@ -90,21 +89,6 @@ def _format_range(feature: Feature, codec: Any) -> str:
     return text if feature.missing is None else f"{text}, or missing"
 
 
-def value_text(feature: Feature, codec: Any, value: float) -> str:
-    """Format one encoded value of a feature."""
-    if np.isnan(value):
-        return "missing"
-    if feature.leveled:
-        return str((feature.levels or ())[round(value)])
-    if isinstance(codec, Codec) and codec.tick:
-        instant = pd.Series(codec.decode(np.array([value]))[codec.label]).iloc[0]
-        return str(instant).removesuffix(" 00:00:00")
-    if feature.kind == "integer":
-        return f"{round(value):d}"
-    text = f"{value:.4g}"
-    return f"{value:,.0f}" if "e+" in text and abs(value) < _WRITTEN_OUT else text
-
-
 def _format_unit(feature: Feature) -> str:
     """Format the unit of change of a feature."""
     if feature.unordered:
@@ -151,8 +135,7 @@ def misfits(space: "Space", x: Array) -> pd.DataFrame:
                 continue
             outside = value < bound - tolerance if side == "below" else value > bound + tolerance
             for i in np.flatnonzero(outside):
-                shown = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
-                have, edge = shown if shown[0] != shown[1] else distinguish(value[i], bound)
+                have, edge = (value_text(feature, codec, one, exact=True) for one in (value[i], bound))
                 problem = (
                     f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
                     "bound holds for the row as well as for every draw."

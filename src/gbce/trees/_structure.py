@@ -291,7 +291,7 @@ def _read_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None) -
 def _find_owners(names: Any, space: Space) -> list[int]:
     """Return the feature of each column of a model's rows, in the order of the model's names if it has any."""
     own = {str(label): j for j, codec in enumerate(space.codecs) for label in codec.labels}
-    labels = [str(label) for label in space.labels]
+    labels = [str(label) for label in space.column_labels]
     owner = [own.get(label, j) for j, label in enumerate(labels)]  # an array has one column per feature
     wanted = labels if names is None else [str(one) for one in names]
     if space.columns is None or wanted in (labels, [label.replace(" ", "_") for label in labels]):

@@ -1,0 +1,214 @@
+"""Write values as people write them: few digits, thousands separated, units behind the number.
+
+A column's digits are its decimals in the data, or three significant digits of its spread for floats of full precision.
+Numbers to act on get more digits where fewer would be another number, and ends of ranges are rounded inwards.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import printable
+from gbce.base import Array
+from gbce.space._codecs import Codec
+from gbce.space._feature import MOST_DIGITS, ROUNDING, Feature, deviations
+
+__all__ = ["decimals_of", "ends_text", "label_text", "number_text", "pair_text", "range_text", "value_text"]
+
+# All chosen by hand.
+_DIGITS = 6  # significant digits where nothing is known of the column: as many as a person would copy out
+_ALL_DIGITS = 17  # significant digits that tell any two doubles apart
+_PLAIN_NUMBERS = (1e-4, 1e15)  # magnitudes written without an exponent
+_YEARS = (1000, 2200)  # integer columns within this range are taken for years and written without commas
+_FEW_DECIMALS = 3  # decimals in the data up to which a column is written as it is there
+_OF_SPREAD = 3  # significant digits of the spread, for columns with more decimals
+_MOST_VALUES = 10_000  # from which the decimals of a column are read
+_VANISHING = 1e-6  # of the scale: smaller numbers are written as 0
+_HIDDEN = 0.5  # of a change, at most, by rounding the value that it starts from
+_LOST = 0.02  # of the width of a range, at most, by rounding each of its ends inwards
+
+# --- digits of a column ----------------------------------------------------------------------------------------------
+
+
+def decimals_of(known: Array, dtype: str = "float64") -> int:
+    """Return the decimals with which to write numbers of a column ``(n,)`` without missing values.
+
+    Examples
+    --------
+    >>> decimals_of(np.array([0.5, 0.93, 12.0])), decimals_of(np.array([0.934426, 1 / 3]))
+    (2, 3)
+    """
+    some = known[:: len(known) // _MOST_VALUES + 1]
+    some = some[np.abs(some) < _PLAIN_NUMBERS[1]]
+    single = np.dtype(dtype).itemsize < 8 if dtype.startswith("float") else False
+    tolerance = (float(np.finfo(dtype).eps) if single else ROUNDING) * np.abs(some)
+    for decimals in range(_FEW_DECIMALS + 1):
+        if (np.abs(np.round(some, decimals) - some) <= tolerance).all():
+            return decimals
+    spread = float(deviations(some)) or float(np.abs(some).max())
+    return min(max(_OF_SPREAD - 1 - math.floor(math.log10(spread)), 0), MOST_DIGITS)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def number_text(value: float, digits: int = _DIGITS) -> str:
+    """Write a number with at most ``digits`` significant digits and thousands separators; integers in full.
+
+    Examples
+    --------
+    >>> number_text(3345.0), number_text(0.561249, 3), number_text(1234567.0), number_text(2.5e-7)
+    ('3,345', '0.561', '1,234,567', '2.5e-07')
+    """
+    low, high = _PLAIN_NUMBERS
+    if value == 0 or not np.isfinite(value) or not low <= abs(value) < high:
+        return f"{value + 0.0:.{digits}g}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    before = int(np.floor(np.log10(abs(value)))) + 1
+    text = f"{value:,.{max(digits - before, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _decimal_text(value: float, decimals: int) -> str:
+    """Write a number with a fixed number of decimals, without them if they are zero; negative ones are tens."""
+    rounded = round(value, decimals) + 0.0
+    return f"{rounded:,.{0 if rounded == round(rounded) else decimals}f}"
+
+
+def _read(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _real_text(feature: Feature, value: float, keeps: Callable[[float], bool] | None = None) -> str:
+    """Write a real number with the digits of its column, or with more until ``keeps`` accepts the number written."""
+    plain = np.isfinite(value) and abs(value) < _PLAIN_NUMBERS[1]
+    if feature.digits is not None and plain:
+        text = _decimal_text(value, feature.digits)
+        if keeps is None and value != 0 and _read(text) == 0 and abs(value) > _VANISHING * feature.scale:
+            return number_text(value, 2)
+        for decimals in range(feature.digits, MOST_DIGITS + 1):
+            text = _decimal_text(value, decimals)
+            if keeps is None or keeps(_read(text)):
+                return text
+    for digits in range(_DIGITS, _ALL_DIGITS + 1):
+        text = number_text(value, digits)
+        if keeps is None or keeps(_read(text)):
+            return text
+    return repr(float(value))
+
+
+# --- values of a feature ---------------------------------------------------------------------------------------------
+
+
+def label_text(feature: Feature) -> str:
+    """Return what people call a feature: its label, or its name."""
+    return printable(feature.label or feature.name)
+
+
+def value_text(
+    feature: Feature,
+    codec: Any,
+    value: float,
+    *,
+    exact: bool = False,
+    unit: bool = False,
+    quoted: bool = False,
+) -> str:
+    """Write one encoded value of a feature, see :meth:`gbce.Space.format`."""
+    if np.isnan(value):
+        return "missing"
+    if feature.leveled:
+        level = (feature.levels or ())[round(value)]
+        return printable(repr(level) if quoted and isinstance(level, str) else str(level))
+    if isinstance(codec, Codec) and codec.tick:
+        instant = pd.Series(codec.decode(np.array([value]))[codec.label]).iloc[0]
+        return printable(str(instant).removesuffix(" 00:00:00"))
+    if feature.kind == "integer":
+        text = _integer_text(feature, value, exact)
+    else:
+        text = _real_text(feature, value, _same_as(codec, value) if exact else None)
+    return text + _unit_text(feature) if unit else text
+
+
+def _integer_text(feature: Feature, value: float, exact: bool) -> str:
+    """Write an integer; years without separators, others rounded only where the column's digits are negative."""
+    if _YEARS[0] <= (feature.low or 0) and (feature.high or np.inf) <= _YEARS[1]:
+        return f"{round(value)}"
+    whole = float(round(value)) if np.isfinite(value) else value
+    rounded = whole if exact or feature.digits is None else round(whole, min(feature.digits, 0))
+    return number_text(rounded)
+
+
+def _same_as(codec: Any, value: float) -> Callable[[float], bool]:
+    """Return whether another number is stored as the same one in the column."""
+    dtype = codec.dtype if isinstance(codec, Codec) and codec.dtype in ("float32", "float16") else "float64"
+    own = np.dtype(dtype).type(value)
+    return lambda written: bool(np.dtype(dtype).type(written) == own)
+
+
+def _unit_text(feature: Feature) -> str:
+    """Return what follows a number: the unit after a blank, percent without one."""
+    if not feature.unit or feature.kind not in ("real", "integer"):
+        return ""
+    unit = printable(feature.unit)
+    return unit if unit.startswith("%") else f" {unit}"
+
+
+def pair_text(feature: Feature, codec: Any, before: float, after: float, *, quoted: bool = False) -> tuple[str, str]:
+    """Write a value and the one it changes to, see :meth:`gbce.Space.format_change`."""
+    then = value_text(feature, codec, after, exact=True, quoted=quoted)
+    now = value_text(feature, codec, before, quoted=quoted)
+    if feature.kind == "real" and before != after and np.isfinite(after - before):
+        now = _real_text(feature, before, lambda written: abs(written - before) <= _HIDDEN * abs(after - before))
+    last = _unit_text(feature) if not np.isnan(after) else ""
+    first = _unit_text(feature) if not last and not np.isnan(before) else ""
+    return now + first, then + last
+
+
+def range_text(feature: Feature, codec: Any, low: float, high: float, inside: float | None = None) -> str:
+    """Write a range of values, its ends rounded inwards, see :meth:`gbce.Space.format_range`."""
+    ends = low, high
+    texts = ends_text(feature, codec, low, high, inside, quoted=True)
+    tail = _unit_text(feature)
+    if np.isinf(ends).all():
+        return "any value"
+    if np.isinf(ends[0]):
+        return f"up to {texts[1]}{tail}"
+    if np.isinf(ends[1]):
+        return f"at least {texts[0]}{tail}"
+    return f"{texts[0]} to {texts[1]}{tail}"
+
+
+def ends_text(
+    feature: Feature, codec: Any, low: float, high: float, inside: float | None = None, *, quoted: bool = False
+) -> tuple[str, str]:
+    """Write the ends of a range without unit, rounded inwards, an open one as an empty string."""
+    if feature.kind == "real":
+        low, high = _round_inwards(feature, low, high, inside)
+    first, last = (
+        "" if np.isinf(end) else value_text(feature, codec, end, exact=True, quoted=quoted) for end in (low, high)
+    )
+    return first, last
+
+
+def _round_inwards(feature: Feature, low: float, high: float, inside: float | None) -> tuple[float, float]:
+    """Round the ends of a range inwards to as few decimals as leave a range around the point ``inside``."""
+    room = _LOST * (high - low if np.isfinite(high - low) else feature.scale)
+    for decimals in range(feature.digits or 0, MOST_DIGITS + 1):
+        ends = _round_up(low, decimals), -_round_up(-high, decimals)
+        lost = [abs(end - old) for end, old in zip(ends, (low, high), strict=True) if np.isfinite(old)]
+        if max(lost, default=0.0) <= room and (inside is None or ends[0] <= inside <= ends[1]):
+            return ends
+    return low, high
+
+
+def _round_up(value: float, decimals: int) -> float:
+    """Return the least decimal number that is not below ``value``."""
+    if not np.isfinite(value) or abs(value) >= _PLAIN_NUMBERS[1]:
+        return value
+    near = round(value, decimals)
+    return near if near >= value else round(near + 10.0**-decimals, decimals)
