@@ -11,6 +11,7 @@ import math
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from gbce._validation import is_number, is_whole
 
 __all__ = [
     "Budget", "BudgetSpentError", "HangingError", "Load", "Pace", "Watcher", "budget_of", "deadline_in",
-    "require_rows", "require_seconds",
+    "progress_bar", "require_rows", "require_seconds",
 ]  # fmt: skip
 
 Load = Sequence[tuple[int, float]]  # models by number, and how many rows of each a point takes
@@ -427,3 +428,20 @@ def require_seconds(limit: Any, name: str) -> None:
     """Check a limit on time; ``None`` is no limit."""
     if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
         raise ValueError(f"{name} must be a positive number of seconds, not {limit!r}: leave it out for no limit")
+
+
+def progress_bar(**options: Any) -> Any:
+    """Return a progress bar of tqdm that disappears when it is closed; ``options`` as for ``tqdm.tqdm``.
+
+    Examples
+    --------
+    >>> with progress_bar(total=2, disable=True) as bar:
+    ...     bar.update(2)
+    """
+    from tqdm import TqdmWarning
+
+    with warnings.catch_warnings():  # in a notebook without ipywidgets the bar is plain text, which needs no advice
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+
+    return tqdm(**{"leave": False} | options)
