@@ -432,7 +432,7 @@ class Draws:
         if freedom is None:
             return np.sqrt(both)
         # Welch and Satterthwaite: resampling error is known exactly, so its share adds degrees of freedom
-        more = np.square(both / np.maximum(pool, WIDE_ROUNDING * both + TINY))
+        more = np.square(np.maximum(both / np.maximum(pool, WIDE_ROUNDING * both + TINY), 1.0))
         return np.sqrt(both) * _compute_student_factor(freedom * more)
 
 
