@@ -144,7 +144,7 @@ def ratio_to_the_nearest_leaf(seed, distance):
     tree = DecisionTreeRegressor(max_depth=6, min_samples_leaf=3, random_state=0).fit(X, y)
     target = float(np.quantile(tree.predict(X), 0.9))
     x0 = X[int(np.argmin(tree.predict(X)))]
-    explainer = gbce.Explainer(tree, X, space=gbce.Space.real(d), sampler=SMALL)
+    explainer = gbce.Explainer(tree, X, space=gbce.Space.real(d), sampler=SMALL, policy=None)
     explanation = explainer.explain(x0, wish(target), rules=[gbce.Nearest(distance)], seed=seed)
     boxes = Boxes.of(tree, d)
     way = (np.clip(x0, boxes.low, boxes.high) - x0)[boxes.value >= target]
