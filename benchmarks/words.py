@@ -94,7 +94,8 @@ def _has(target: Any, name: str) -> bool:
 
 def _is_known(number: float, written: str, known: list[float], ranges: list[tuple[float, float]]) -> bool:
     """Whether a number is the rounding of a known one, or an end of a range that was rounded inwards."""
-    step = 10.0 ** -len(written.partition(".")[2]) if "e" not in written else 1e-15
+    digits, _, power = written.partition("e")
+    step = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
     if any(abs(number - one) <= 0.5 * step * (1 + 1e-9) for one in known):
         return True
     return any(low <= number <= high and min(number - low, high - number) <= _LOST * width(low, high) + step
