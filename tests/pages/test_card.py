@@ -136,3 +136,11 @@ def test_columns_have_the_labels_units_and_digits_of_the_space(browser, tmp_path
         assert "Loan-to-value ratio" in text
         assert "ltv" not in text
         assert page.complaints == []
+
+
+def test_sentences_have_numbers_that_people_read(browser, loan_file):
+    with opened(browser, loan_file) as page:
+        page.locator("#trade details").evaluate("one => { one.open = true; }")
+        texts = page.locator("#frontier-table td, #plan-table td, .card p").all_text_contents()
+    assert len(texts) > 5
+    assert max(len(number) for text in texts for number in re.findall(r"\d+\.(\d+)", text)) <= 6

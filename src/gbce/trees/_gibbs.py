@@ -270,7 +270,9 @@ def _weigh(climb: Climb, kept: _Kept, pool: Points, info: GibbsInfo) -> Draws:
     )
     if posterior.goal is not None:
         eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
-        mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met, climbed=None if met else levels)
+        doubt = info.doubt if met else info.doubt or "no eta was found that meets the goal"
+        mixture = replace(mixture, eta=eta)
+        info = replace(info, goal_met=met, climbed=None if met else levels, doubt=doubt)
         draws = replace(draws, info=info).reweigh(mixture)
     return replace(
         draws,

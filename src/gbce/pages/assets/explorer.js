@@ -46,9 +46,16 @@ function changesOf(i, fewest = 6) {
   return points.columns.filter((column) => column.changed(i)).map((column) => {
     const from = column.now === null ? NaN : column.now, to = points.value(i, column);
     const same = points.exact[i] ? (a, b) => a === b : (a, b) => column.round(a) === column.round(b);
-    const then = column.text(to, fewest, same);
+    let then = column.text(to, fewest, same);
+    // a draw may have as many digits as a computer knows: six are read, copies have all
+    if (column.kind === "real" && to === to && then.length > numberText(to).length) {
+      then = fewest < 6 ? column.text(to, fewest) : numberText(to);
+    }
     let now = column.text(from, fewest);
-    if (now === then) now = column.text(from, fewest, (a, b) => a === b);
+    if (now === then) {
+      now = column.text(from, fewest, (a, b) => a === b);
+      then = column.text(to, fewest, same);
+    }
     const unit = column.unit && to === to ? `${column.unit.startsWith("%") ? "" : " "}${column.unit}` : "";
     return { column, from, to, texts: [now, then + unit] };
   });
