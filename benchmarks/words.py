@@ -66,9 +66,10 @@ def find_wrong(explanation: gbce.Explanation) -> list[str]:
     trusted = explanation.diagnostics["sampling"] == "trustworthy"
     if ("% reach the target" in texts["en"]) != trusted:
         wrong.append("the posterior is read although it is not to be trusted, or not although it is")
-    promised = answer.promised is not None and answer.reliability is not None
-    if promised and answer.n_changes and (answer.reliability.share < answer.promised) != ("were wanted" in texts["en"]):
-        wrong.append("a promise that was missed is not stated")
+    share, promised = answer.reliability, answer.promised
+    if share is not None and promised is not None and answer.n_changes:
+        if (share.share < promised) != ("were wanted" in texts["en"]):
+            wrong.append("a promise that was missed is not stated")
     return wrong
 
 
