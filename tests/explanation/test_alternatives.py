@@ -95,6 +95,25 @@ def test_they_differ_in_columns_or_direction_and_change_no_column_by_less_than_a
     assert (size[moves != 0] >= 0.01).all()
 
 
+def test_every_change_of_several_brings_the_target_closer(asked):
+    model, _, _, target, explanation = asked
+    space, x0 = explanation.space, explanation.x0
+    x = space.encode(points_of(explanation, explanation.alternatives(5).table))
+    moves = find_moves(space, x, x0)
+    point, column = ((moves != 0) & ((moves != 0).sum(axis=1) > 1)[:, None]).nonzero()
+    without = x[point]
+    without[np.arange(len(point)), column] = x0[column]
+
+    def score(points):
+        frame = space.decode(points)
+        if isinstance(target, gbce.AtMost):
+            return -model.predict(frame)
+        return model.predict_proba(frame)[:, list(model.classes_).index(target.label)]
+
+    assert len(point) > 0
+    assert (score(without) < score(x)[point]).all()
+
+
 def test_shares_and_the_rest_sum_to_one_and_most_of_what_reaches_is_listed(asked):
     explanation = asked[-1]
     found = explanation.alternatives(5)
