@@ -67,9 +67,9 @@ def find_wrong(explanation: gbce.Explanation) -> list[str]:
     if ("% reach the target" in texts["en"]) != trusted:
         wrong.append("the posterior is read although it is not to be trusted, or not although it is")
     share, promised = answer.reliability, answer.promised
-    if share is not None and promised is not None and answer.n_changes:
-        if (share.share < promised) != ("were wanted" in texts["en"]):
-            wrong.append("a promise that was missed is not stated")
+    missed = share is not None and promised is not None and answer.n_changes > 0 and share.share < promised
+    if missed != ("were wanted" in texts["en"]):
+        wrong.append("a promise that was missed is not stated, or one that was kept is")
     return wrong
 
 
