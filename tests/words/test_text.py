@@ -128,7 +128,7 @@ def test_a_row_that_reaches_needs_no_change():
         (gbce.Change(0.5, relative=True), "(wanted: at least -10)"),
         (gbce.Loss(lambda f: np.abs(f - 7), threshold=1), "would have reached the target ("),
     ],
-    ids=str,
+    ids=["at least", "at most", "range", "value", "change", "loss"],
 )
 def test_targets_on_numbers(target, wanted):
     table, model = linear()
