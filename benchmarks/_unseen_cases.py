@@ -126,12 +126,13 @@ class Case:
             return lambda rows: self.model.predict(rows)
         return gbce.classifier(lambda rows: self.model.predict_proba(rows), list(self.classes))
 
-    def explain(self, eta: Any = None) -> gbce.Explanation:
+    def explain(self, eta: Any = None, sampler: Any = None) -> gbce.Explanation:
         """Put the question to gbce, at the case's own eta or at another."""
         how: dict[str, Any] = {} if self.rules is None else {"policy": None}
         explainer = gbce.Explainer(
-            self.given_model(), self.data, space=self.space, prior=self.prior, eta=eta or self.eta, **how
-        )
+            self.given_model(), self.data, space=self.space, prior=self.prior, eta=eta or self.eta, sampler=sampler,
+            **how,
+        )  # fmt: skip
         return explainer.explain(self.row, self.target, rules=self.rules, seed=self.seed, progress=False)
 
     def read(self, points: Array) -> gbce.base.Reading:
@@ -154,12 +155,12 @@ def _read(model: Any, rows: Any, target: Any) -> Any:
     return target.read(said)
 
 
-def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES)) -> Case:
-    """Return the case of a seed and an index; other ``tables`` make other cases."""
+def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES), *, every_column: bool = False) -> Case:
+    """Return the case of a seed and an index; other ``tables`` make other cases, as does ``every_column`` of them."""
     rng = np.random.default_rng([seed, index])
     often = np.array([0.5 if name in SMALL else 1.0 for name in tables])
     name = str(rng.choice(tables, p=often / often.sum()))
-    X, y = _pick_table(name, rng)
+    X, y = _pick_table(name, every_column, rng)
     classify = TABLES[name][0]
     frame = bool(rng.random() < 0.5)
     standard = not frame and bool(rng.random() < 0.5)  # a Space.real has units of one
@@ -185,10 +186,12 @@ def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES)) -> C
     )  # fmt: skip
 
 
-def _pick_table(name: str, rng: Random) -> tuple[pd.DataFrame, pd.Series]:
+def _pick_table(name: str, every_column: bool, rng: Random) -> tuple[pd.DataFrame, pd.Series]:
     X, y = load_table(name)
     some = rng.permutation(len(X))[:ROWS]
     X, y = X.iloc[some].reset_index(drop=True), y.iloc[some].reset_index(drop=True)
+    if every_column:
+        return X, y
     names = list(X.columns[X.std() > (1.0 if name == "digits" else 0.0)])
     most = 20 if name == "digits" else len(names)
     if name == "digits" or rng.random() < 0.3:

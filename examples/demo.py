@@ -46,9 +46,9 @@ def main() -> None:
 
     folder = Path("out")
     folder.mkdir(exist_ok=True)
-    for name, draw in {"changes": explanation.plot.changes, "posterior": explanation.plot.posterior}.items():
+    for name in ("changes", "posterior"):
         path = folder / f"demo_{name}.png"
-        draw()
+        getattr(explanation.plot, name)()
         plt.savefig(path, dpi=150)
         print(f"saved {path}")
 

@@ -187,3 +187,13 @@ def test_a_case_that_raises_is_a_line_and_counted():
     assert "| all | 2 |" in table
     assert "1 of 2 (50.00%) | 1 | 1 | 0 |" in table
     assert unseen.list_false(lines).count("case 5") == 2
+
+
+@pytest.mark.parametrize("index", [0, 1, 2, 5])
+def test_a_case_of_coordinate_draws_is_run_and_covered(index):
+    line = unseen.run_case(5, index, BUNDLED, coordinate=True)
+    assert line.get("error") is None
+    assert line["sampler"] == "GibbsTrees"
+    assert line["false"] == ""
+    assert unseen.Figure(0.5, 0.01, 0.51, 1.0).covered == 1.0
+    assert unseen.Figure(0.5, 0.01, 0.53, 1.0).covered == 0.0

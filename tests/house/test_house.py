@@ -221,7 +221,7 @@ def test_every_number_that_decides_something_has_its_reason():
 # Private words for what the field has names for: run, distribution, mode, proposal, target, curvature, log density,
 # output, price, basin. The fields that files and diagnostics have kept their names; so has ``max_looks``.
 RETIRED = re.compile(r"(?i)(^|_)(laws?|looks?|sites?|guides?|lessons?|wish(es)?|bends?|said|told|offers?|wells?)(_|$)")
-KEPT = {"looks", "max_looks", "sites", "guides"}
+KEPT = {"looks", "max_looks", "sites"}
 
 
 def test_retired_words_stay_out_of_the_code():

@@ -61,7 +61,8 @@ def drawn(ax):
     found = {}
     for mark in ax.collections:
         if mark.get_zorder() == 5:
-            colour, path = to_hex(mark.get_facecolor()[0]), mark.get_paths()[0].vertices.round(6).tobytes()
+            face = mark.get_facecolor() if len(mark.get_facecolor()) else mark.get_edgecolor()  # a ring has no face
+            colour, path = to_hex(face[0]), mark.get_paths()[0].vertices.round(6).tobytes()
             found.setdefault(mark.get_label(), set()).add((colour, path))
     return found
 

@@ -2,8 +2,10 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
+import gbce
 from gbce.plots import Plots
 
 NAMES = [name for name, thing in vars(Plots).items() if callable(thing) and not name.startswith("_")]
@@ -21,8 +23,14 @@ SLACK = 0.03  # inches: half a line's width and rounding to pixels
 
 
 def assert_fits(figure):
-    """No text, mark or legend reaches beyond the figure, and no legend covers axes."""
+    """No text, mark or legend reaches beyond the figure, no legend covers axes, and no tick's text another's."""
     figure.draw_without_rendering()
+    for axis in [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]:
+        texts = [text for text in axis.get_ticklabels() if text.get_visible() and text.get_text()]
+        if any(text.get_rotation() for text in texts):
+            continue  # texts aslant have boxes that overlap although they do not
+        boxes = [text.get_window_extent() for text in texts]
+        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k]), [t.get_text() for t in texts]
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 > -SLACK, box
     assert box.y0 > -SLACK, box
@@ -51,6 +59,18 @@ def test_a_picture_fits_its_figure_or_says_why_there_is_none(kind, name, request
         return
     axes = np.ravel(draw())
     assert all(ax.has_data() or ax.texts for ax in axes)
+    assert_fits(plt.gcf())
+
+
+def test_ticks_of_small_panels_do_not_run_into_each_other():
+    """Large numbers and long levels in panels of two inches."""
+    rng = np.random.default_rng(0)
+    names = ["unskilled worker", "skilled worker", "management"]
+    frame = pd.DataFrame(
+        {"salary": rng.uniform(1e5, 2e6, 90), "job": rng.choice(names, 90), "debt": rng.uniform(-2e6, 2e6, 90)}
+    )
+    explainer = gbce.Explainer(lambda f: (f["salary"] - f["debt"]) / 1e6, frame, sampler=gbce.Importance(800, 200))
+    explainer.explain(frame.iloc[0], gbce.Change(1.0), rules=["Nearest"], seed=0).plot.pairs(["salary", "debt", "job"])
     assert_fits(plt.gcf())
 
 

@@ -1,6 +1,7 @@
 """Pictures show what the tables say: positions, levels, days, gaps, marks."""
 
 from dataclasses import replace
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,6 +28,12 @@ def pixels(ax, zorders=(5, 6)):
     ax.figure.draw_without_rendering()
     found = [c for c in ax.collections if c.get_zorder() in zorders]
     return np.vstack([c.get_offset_transform().transform(c.get_offsets()) for c in found]) * 72 / ax.figure.dpi
+
+
+def seen_at(ax, places):
+    """Where places in the axes' own data are, in points."""
+    ax.figure.draw_without_rendering()
+    return ax.transData.transform(places) * 72 / ax.figure.dpi
 
 
 def answered(explanation, **values):
@@ -183,19 +190,35 @@ def test_numbers_over_many_orders_have_a_logarithmic_axis():
 # --- marks ---------------------------------------------------------------------------------------------------------
 
 
-def test_marks_at_one_place_are_set_apart_and_keep_their_true_place(told):
+def test_marks_at_one_place_stay_there_as_rings_around_each_other(told):
     x = told.answer.decision.x
     one = replace(told, decisions=tuple(replace(decision, x=x) for decision in told.decisions if not decision.beside))
     n = len(one.decisions) + 1
     posterior = one.plot.posterior(("job", "income"))
     place = told.space.features[4].levels.index("smith"), told.x0[0]
-    for rule in one.rules:
-        np.testing.assert_allclose(marks(posterior, rule.label)[0], place)  # what it stands for
-    for drawn, size in ((posterior, 62.0), (one.plot.shares("job"), 46.0), (one.plot.frontier(), 54.0)):
-        at = pixels(drawn)
-        apart = np.hypot(*(at[:, None] - at[None, :]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
-        assert len(at) == n == 5
-        assert apart.min() > 0.95 * np.sqrt(size)  # a mark's diameter
+    np.testing.assert_allclose(
+        pixels(posterior), seen_at(posterior, [place] * n), atol=0.1
+    )  # points: the layout settles
+    found = [c for c in posterior.collections if c.get_zorder() in (5, 6)]
+    across = np.sort([np.sqrt(c.get_sizes()[0]) for c in found])
+    assert len(found) == n == 5
+    assert np.diff(across).min() > 2 * 2.0  # each ring is seen inside the next: twice the width of its line
+    assert [c.get_label() for c in found if len(c.get_facecolor())] == ["the answer"]
+    beside = pixels(one.plot.shares("job"))
+    apart = np.hypot(*(beside[:, None] - beside[None, :]).transpose(2, 0, 1)) + 1e9 * np.eye(n)
+    assert apart.min() > 0.95 * np.sqrt(46.0)  # a mark's diameter
+
+
+def test_no_mark_is_drawn_above_certainty(told):
+    """Two rules of the same share and nearly the same cost stand at that share, whatever room they need."""
+    x = told.answer.decision.x
+    sure = [replace(one, x=x, figures={**one.figures, "robustness": 1.0}) for one in told.decisions if not one.beside]
+    ax = replace(told, decisions=tuple(sure)).plot.decisions()
+    cost = marks(ax, "the answer")[0][0]
+    want = seen_at(ax, [(cost, 1.0)] * len(sure) + [(cost, told.answer.reliability.share)])
+    np.testing.assert_allclose(pixels(ax), want, atol=0.1)
+    draws = np.vstack([c.get_offsets() for c in told.plot.frontier().collections if c.get_label() == "draw"])
+    assert set(np.round(draws[:, 1], 9)) <= {0.0, 0.5, 1.0}  # two models of one weight
 
 
 def test_lanes_of_changes_do_not_overlap(mixed):
@@ -371,8 +394,24 @@ def test_the_swarm_has_a_dot_for_each_row_that_changes_a_column(table):
         np.testing.assert_allclose(np.asarray(dots.get_offsets())[:, 0], expected)
         places = {tuple(at) for at in np.asarray(dots.get_offsets()).round(6)}
         assert len(places) == len(own)  # none on top of another
+    assert ax.get_title(loc="left") == "What Medoid changes in 14 rows"
+    by_rule = table.plot.changes(rule=gbce.Medoid())
+    assert labels(by_rule.get_yticklabels()) == labels(ax.get_yticklabels())
     with pytest.raises(ValueError, match="there is no rule 'Mean'"):
         table.plot.changes(rule="Mean")
+
+
+def test_the_swarm_shows_the_answers_unless_told_otherwise(advised):
+    ax = advised.plot.changes()
+    moves = advised.changes("answer")
+    assert ax.get_title(loc="left") == "What the answers change in 6 rows"
+    assert {text.split("\n")[0] for text in labels(ax.get_yticklabels())} == set(moves["feature"])
+    for i, label in enumerate(advised.diagnostics.index):
+        own = moves[moves["row"] == label].set_index("feature")
+        assert len(own) == advised.answers["n_changes"].iloc[i]
+        for name, line in own.iterrows():
+            assert line["from"] == advised.rows[name].iloc[i]
+            assert line["to"] - line["from"] == pytest.approx(line["change"])
 
 
 def test_the_swarm_says_the_units_that_are_known(table):
@@ -385,7 +424,27 @@ def test_the_swarm_says_the_units_that_are_known(table):
     assert ax.get_xlabel() == "change, each column in its own unit"
 
 
-@pytest.mark.parametrize("rule", [None, "MAP"])
+@pytest.fixture(scope="module")
+def advised():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    explainer = gbce.Explainer(lambda f: f["a"] + f["b"], frame, sampler=gbce.Importance(300, 100))
+    return explainer.explain_many(frame.iloc[:6], gbce.AtLeast(2.5), rules=["Nearest"], seed=0, progress=False)
+
+
+def test_costs_compare_the_answers_unless_told_otherwise(advised):
+    groups = ["one", "two"] * 3
+    found = gbce.group_costs(advised, groups)
+    want = advised.answers["cost"].groupby(np.array(groups)).mean()
+    np.testing.assert_allclose(found["cost"], want[found.index])
+    spread = gbce.group_costs(advised, groups, rule="posterior")
+    want = advised.distribution["expected_cost"].groupby(np.array(groups)).mean()
+    np.testing.assert_allclose(spread["cost"], want[spread.index])
+    assert not np.allclose(spread["cost"], found["cost"], rtol=0.02)  # draws scatter around an answer
+    assert advised.plot.costs(groups).get_xlabel().startswith("cost of the answer: ")
+    assert advised.plot.costs(groups, rule=gbce.Nearest()).get_xlabel().startswith("cost of Nearest: ")
+
+
+@pytest.mark.parametrize("rule", ["posterior", "MAP"])
 def test_costs_are_those_of_group_costs(table, rule):
     groups = ["one", "two"] * 7
     ax = table.plot.costs(groups, rule=rule)
@@ -395,12 +454,14 @@ def test_costs_are_those_of_group_costs(table, rule):
         assert labels(ax.get_yticklabels())[line].split("\n")[0] == name
         np.testing.assert_allclose(means[line], [row["cost"], line])
         np.testing.assert_allclose(ax.lines[line].get_xdata(), [row["cost_low"], row["cost_high"]])
-    single = table.plot.costs()
+    single = table.plot.costs(rule=rule)
+    with pytest.raises(ValueError, match=r"no row has an answer: .* rule='posterior'"):
+        table.plot.costs(groups)
     assert labels(single.get_yticklabels())[0].startswith("all rows")
 
 
 def test_table_pictures_draw_where_they_are_told(table):
-    for draw in (table.plot.changes, table.plot.costs):
+    for draw in (table.plot.changes, partial(table.plot.costs, rule="posterior")):
         _, given = plt.subplots()
         assert draw(ax=given) is given
         with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):

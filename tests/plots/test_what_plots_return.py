@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from gbce import plots
-from gbce.plots import Plots
+from gbce.plots import Plots, TablePlots
 
 NAMES = [name for name, thing in vars(Plots).items() if callable(thing) and not name.startswith("_")]
 
@@ -43,6 +43,19 @@ def test_a_picture_draws_where_it_is_told_and_returns_that(explanation, name):
     assert all(one is other for one, other in zip(again, given, strict=True))
     assert all(ax.has_data() for ax in given)
     assert plt.get_fignums() == open_figures  # nothing was opened beside
+
+
+@pytest.mark.parametrize("accessor", [Plots, TablePlots])
+def test_completion_shows_every_option_with_its_default(accessor):
+    methods = [name for name, thing in vars(accessor).items() if callable(thing) and not name.startswith("_")]
+    assert len(methods) >= 2
+    for name in methods:
+        function = getattr(plots, f"plot_{'table_' * (accessor is TablePlots)}{name}")
+        own, given = (
+            list(inspect.signature(one).parameters.values())[1:] for one in (getattr(accessor, name), function)
+        )
+        shown, wanted = ([(one.name, one.kind, one.default) for one in listed] for listed in (own, given))
+        assert shown == wanted, name
 
 
 @pytest.mark.parametrize("name", NAMES)

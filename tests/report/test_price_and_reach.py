@@ -79,7 +79,7 @@ def test_tables_of_many_rows_are_priced_alike(explainer):
     ax = table.plot.costs(inside, rule="answer")
     dots = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections if c.get_label() == "a row"])
     assert sorted(dots) == pytest.approx(sorted(table.answers["cost"]))
-    assert ax.get_xlabel().startswith("cost of answer: sum of changes")
+    assert ax.get_xlabel().startswith("cost of the answer: sum of changes")
 
 
 def test_a_file_without_the_pool_has_the_expected_cost_even_if_it_was_not_recorded(explanation, tmp_path):

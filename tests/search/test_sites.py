@@ -11,11 +11,10 @@ from gbce.budget import Budget
 from gbce.draws import Points
 from gbce.samplers._importance import draw_candidates
 from gbce.samplers._starts import Starts
-from gbce.search import Memory, neg_log_density_of, search_modes, walk_out
+from gbce.search import Memory, neg_log_density_of, search_modes
 from gbce.search._objective import Basins as FittedBasins
 from gbce.search._objective import Gradients
 from support.boxes import Boxes
-from support.exact import linear
 from support.tempering import Basins, as_loss, hard, posterior_linear, posterior_of
 
 
@@ -152,16 +151,6 @@ def test_the_limit_of_rows_holds_and_a_budget_ends_the_search_in_good_order():
     assert short.budget.rows <= 300
     assert len(sites.neg_log_density) > 0
     assert sites.neg_log_density[0] <= neg_log_density_of(posterior, first.take(np.arange(10))).min()
-
-
-def test_a_walk_from_the_row_goes_down():
-    case = hard(5)
-    posterior = posterior_linear(case)
-    row = Points.evaluate(posterior, np.zeros((1, 5)))
-    end = walk_out(posterior, row, Memory(posterior))
-    assert neg_log_density_of(posterior, end)[0] < 0.5 * neg_log_density_of(posterior, row)[0]
-    there = posterior_linear(linear(5, eta=0.0))
-    assert walk_out(there, Points.evaluate(there, np.zeros((1, 5))), Memory(there)).z.any() == np.False_
 
 
 def test_infinite_losses_everywhere_leave_no_site():

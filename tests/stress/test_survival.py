@@ -373,7 +373,7 @@ def many():
 
 def test_group_costs_are_means_over_rows(many):
     table, labels, _ = many
-    found = gbce.group_costs(table, labels)
+    found = gbce.group_costs(table, labels, rule="posterior")
     status = table.diagnostics["status"].to_numpy()
     for group in ("up", "down"):
         inside = labels == group
@@ -396,7 +396,7 @@ def test_group_costs_are_means_over_rows(many):
         kept.sum() / ((labels == "up") & (status != "already reached")).sum()
     )
     series = pd.Series(labels[::-1], index=range(39, -1, -1))
-    pd.testing.assert_frame_equal(gbce.group_costs(table, series).loc[found.index], found)
+    pd.testing.assert_frame_equal(gbce.group_costs(table, series, rule="posterior").loc[found.index], found)
 
 
 def test_group_changes_pool_posteriors(many):

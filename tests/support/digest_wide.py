@@ -529,8 +529,8 @@ def tables_of_rows() -> Any:
     found = {name: getattr(table, name) for name in names}
     found["words"] = [repr(table), table.summary(), str(len(table)), table.to_json()]
     found["changes"] = table.changes()
-    found["costs"] = gbce.group_costs(table, groups, n_bootstrap=100, seed=0)
-    found["answer costs"] = gbce.group_costs(table, groups, rule="answer", n_bootstrap=100, seed=0)
+    found["costs"] = gbce.group_costs(table, groups, rule="posterior", n_bootstrap=100, seed=0)
+    found["answer costs"] = gbce.group_costs(table, groups, n_bootstrap=100, seed=0)
     found["moves"] = gbce.group_changes(table, groups, n_bootstrap=100, seed=0)
     found["page"] = table.to_html(groups="job")
     found["pictures"] = [table.plot.changes(), table.plot.costs()]

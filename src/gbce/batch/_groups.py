@@ -9,13 +9,14 @@ from scipy.special import ndtri, stdtrit
 
 from gbce._validation import is_number
 from gbce.base import Array
-from gbce.batch._table import ExplanationTable, record_of, stack_records
+from gbce.batch._table import ANSWER, ExplanationTable, record_of, stack_records
+from gbce.decisions import Rule
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["ANSWER", "find_costs", "group_changes", "group_costs"]
+__all__ = ["POSTERIOR", "find_costs", "group_changes", "group_costs"]
 
-ANSWER = "answer"  # used like the label of a rule, for explanation.answer
+POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the draws
 
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
@@ -26,7 +27,7 @@ def group_costs(
     explanations: Explanations,
     groups: Any,
     *,
-    rule: str | None = None,
+    rule: Rule | str = ANSWER,
     mass: float = 0.95,
     n_bootstrap: int = 2_000,
     seed: int = 0,
@@ -39,10 +40,11 @@ def group_costs(
         Explanations of one row each.
     groups : sequence, Series or mapping
         The group of each row: in order, or by row label.
-    rule : str, optional
-        Label of a decision rule, such as ``"MAP"``: the cost of its decision, over rows where it reaches the target.
-        ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. By default, the posterior
-        expected cost, over rows that can reach it.
+    rule : Rule or str
+        Whose cost: ``"answer"``, that of ``table.answers``, over rows whose answer reaches the target; a decision rule
+        or its label, such as ``"MAP"``, that of its decision, over rows where it reaches the target; ``"posterior"``,
+        the mean over the draws, over rows that can reach it. The draws scatter around an answer, so the last says
+        little about what people have to do.
     mass : float
         Probability of the intervals.
     n_bootstrap : int
@@ -56,8 +58,8 @@ def group_costs(
         By group: ``rows``; ``failed``, those that could not be explained, and ``already``, those that reach the
         target unchanged, both excluded from the rest; ``attainable``, the share of the others for which a change was
         found, with Wilson's interval; ``cost``, the mean over these, in units of each feature's scale, with a bootstrap
-        interval over rows that is widened where they are few; ``se_mc``, its Monte Carlo error (zero with ``rule``). A
-        single row has no interval.
+        interval over rows that is widened where they are few; ``se_mc``, its Monte Carlo error, zero for
+        decisions and answers. A single row has no interval.
 
     Notes
     -----
@@ -165,24 +167,25 @@ def group_changes(
     return pd.concat(parts)
 
 
-def find_costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
+def find_costs(table: ExplanationTable, rule: Rule | str) -> tuple[Array, Array, Array]:
     """Return the cost, its Monte Carlo error and whether the target is attained, by row: ``(n,)`` each."""
-    if rule is None:
+    if isinstance(rule, str) and rule == POSTERIOR:
         figures = table.distribution
         attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
         return figures["expected_cost"].to_numpy(), figures["expected_cost_se"].to_numpy(), attained
-    if rule == ANSWER:
-        if not (table.answers["kind"] != "").any():
-            raise ValueError("no row has an answer: explain them with rules and with a policy")
+    label = table.label_of(rule)
+    if label == ANSWER:
+        if not table.has_answers:
+            raise ValueError(
+                "no row has an answer: explain them with rules and with a policy, or compare rule='posterior'"
+            )
         cost, reached = table.answers["cost"].to_numpy(dtype=float), table.answers["reached"].to_numpy(dtype=bool)
         return cost, np.zeros(len(table)), reached
-    rules = table.pointwise.index.get_level_values("rule")
-    if rule not in rules:
-        raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}, and {ANSWER!r}")
-    own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != Status.FAILED).to_numpy()
+    own = table.pointwise[table.pointwise.index.get_level_values("rule") == label]
+    explained = (table.diagnostics["status"] != Status.FAILED).to_numpy()
     if len(own) != explained.sum():
         raise ValueError(
-            f"{rule!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
+            f"{label!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
         )
     cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
     cost[explained], reached[explained] = own["cost"], own["reached"]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Array
-from gbce.decisions import answers_among, stack_points
+from gbce.decisions import Rule, answers_among, match_label, stack_points
 from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
 from gbce.metrics import MOSTLY, Verdict, unknown_errors, unknown_figures
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gbce.plots import TablePlots
 
 __all__ = [
+    "ANSWER",
     "EncodedRow",
     "EncodedRows",
     "ExplanationTable",
@@ -40,6 +41,7 @@ _NO_ANSWER = {
     "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
     "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
 }  # fmt: skip
+ANSWER = "answer"  # used like the label of a rule, for explanation.answer
 _SENTENCES = ("sampling_note", "posterior_note", "verdict")  # the last is an alias of the first
 _CHANGES = ["rule", "feature", "from", "to", "change"]
 
@@ -270,13 +272,50 @@ class ExplanationTable:
     def _count_words(words: pd.Series) -> list[str]:
         return [f"{n:,} {word}" for word, n in words.value_counts().items()]
 
-    def changes(self) -> pd.DataFrame:
+    def changes(self, rule: "Rule | str | None" = None) -> pd.DataFrame:
         """Return the changes in tidy form: one line per row, rule and feature, with ``from``, ``to``, ``change``.
 
         The columns after ``row`` are those of :meth:`gbce.Explanation.changes`. A decision without changes and a row
         that could not be explained have no line.
+
+        Parameters
+        ----------
+        rule : Rule or str, optional
+            Only its decisions: a rule, its label, or ``"answer"`` for the recommended answers. By default the decisions
+            of all rules, without the answers.
         """
-        return self.moves.copy()
+        if rule is None:
+            return self.moves.copy()
+        label = self.label_of(rule)
+        if label == ANSWER:
+            return self._list_answer_changes()
+        return self.moves[self.moves["rule"] == label].copy()
+
+    def label_of(self, rule: Rule | str) -> str:
+        """Return the label of a rule of this table, or ``"answer"``; raise if the table has no such rule."""
+        found = ANSWER if isinstance(rule, str) and rule == ANSWER else None
+        listed = list(dict.fromkeys([*self.rules, *self.pointwise.index.get_level_values("rule")]))
+        found = found or match_label(rule, listed)
+        if found is None:
+            raise ValueError(
+                f"there is no rule {getattr(rule, 'label', rule)!r}; the explanations have {listed}, and {ANSWER!r}"
+            )
+        return found
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether any row has a recommended answer."""
+        return bool((self.answers["kind"] != "").any())
+
+    def _list_answer_changes(self) -> pd.DataFrame:
+        """Return the changes of the answers as :meth:`changes` has those of rules."""
+        known, labels = self.require_encoded("changes of answers"), self.diagnostics.index
+        before, after = known.space.readable(known.x0), known.space.readable(known.answers)
+        lines: list[tuple[Any, ...]] = []
+        for i, j in np.argwhere(known.space.changed(known.answers, known.x0) & known.answered[:, None]).tolist():
+            by = _NAN if known.space.features[j].unordered else known.answers[i, j] - known.x0[i, j]
+            lines.append((labels[i], ANSWER, known.space.names[j], before.iat[i, j], after.iat[i, j], float(by)))
+        return pd.DataFrame(lines, columns=["row", *_CHANGES]).infer_objects()
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -28,6 +28,7 @@ __all__ = [
     "confirm_point",
     "evaluate_choices",
     "evaluate_points",
+    "match_label",
     "require_rule",
     "require_rules",
     "stack_points",
@@ -110,6 +111,23 @@ class Candidates:
 def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     """Return the decisions that tables show: all but the points of a path that accompany a choice."""
     return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
+
+
+def match_label(rule: Rule | str, labels: Sequence[str]) -> str | None:
+    """Return the label among ``labels`` of a rule, given as such, by its label, or by its class name; else None.
+
+    A class name stands for the only label of that class.
+
+    Examples
+    --------
+    >>> match_label("CVaR", ["MAP", "CVaR(alpha=0.2)"]), match_label("Mean", ["MAP"])
+    ('CVaR(alpha=0.2)', None)
+    """
+    wanted = rule.label if isinstance(rule, Rule) else rule
+    if wanted in labels:
+        return wanted
+    of_class = [label for label in dict.fromkeys(labels) if label.partition("(")[0] == wanted]
+    return of_class[0] if len(of_class) == 1 else None
 
 
 def stack_points(decisions: Sequence[Decision], d: int) -> Array:

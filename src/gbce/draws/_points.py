@@ -205,11 +205,6 @@ class SamplerInfo:
         """Whether the draws were tempered from the prior, so that the error of the evidence shows their quality."""
         return False
 
-    @property
-    def unchecked(self) -> bool:
-        """Whether no search has checked that the draws cover the posterior, so that decisions have to."""
-        return False
-
     def entries(self) -> dict[str, Any]:
         """Return the fields that are not None, by name."""
         reported = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -48,9 +48,6 @@ __all__ = [
 _MOVES = 3.0  # expected number of changed columns under the default prior: what a person can act on at once; by hand
 _PRIOR_NOTE = "About three columns change. Set `prior=` to allow more or fewer."
 _SAME_PLACE = 1e-9  # relative difference of values that are equal up to rounding
-# By how much the log density of a decision may exceed that of every draw. On 32 rows of four tables under forests and
-# boosting it was 1.4 at most; where coordinate draws missed the mass it was 50 and more.
-_DENSER = 5.0
 _WORTH_A_NOTE = 0.1  # difference in log density that deserves a sentence, chosen by hand
 # Multiple of the rows of a usual explanation that sampling may spend while no point reaches the target. Measured
 # without a limit: 250,000 to 1.6 million rows for one row of a school table whose forest cannot reach the target. Ten
@@ -159,32 +156,15 @@ def flag_missed_mass(
     """Flag draws that missed mass near a decision or an evaluated point, or whose outputs vary with the batch."""
     if apart:
         return replace(draws, info=replace(draws.info, doubt="the outputs of the model depend on the batch"))
-    if draws.info.doubt is not None or (cover is None and not draws.info.unchecked):
+    if cover is None or draws.info.doubt is not None:
         return draws
-    if cover is None:
-        where = _find_denser(query, draws, decisions)
-        return draws if not where else _add_doubt(draws, where)
     rng = stream(query.seed, DOUBTING, query.key)
     where = _find_unexplained(query, posterior, cover, decisions, rng) if decisions else ""
     if not where and draws.seen is not None and _is_seen_unexplained(query, posterior, cover, draws.seen, rng):
         where = "a point that was seen"
-    return draws if not where else _add_doubt(draws, where)
-
-
-def _add_doubt(draws: Draws, where: str) -> Draws:
-    """Return the draws with a doubt about the place they missed."""
+    if not where:
+        return draws
     return replace(draws, info=replace(draws.info, doubt=f"{where} has a density that the draws do not explain"))
-
-
-def _find_denser(query: Query, draws: Draws, decisions: Sequence[Decision]) -> str:
-    """Return the label of a decision that is far denser than every point of the draws, empty if there is none."""
-    if not decisions:
-        return ""
-    loss, cost = np.array([one.loss for one in decisions]), np.array([one.cost for one in decisions])
-    objective = query.mixture.objective(loss, cost)
-    best = float(query.mixture.objective(draws.pool.loss, draws.pool.cost).min())
-    least = int(np.argmin(objective))
-    return decisions[least].label if objective[least] < best - _DENSER else ""
 
 
 def _find_unexplained(

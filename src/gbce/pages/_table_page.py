@@ -9,7 +9,7 @@ import pandas as pd
 import gbce
 from gbce._validation import is_count, printable
 from gbce.base import Array
-from gbce.batch import ANSWER, EncodedRows, ExplanationTable, group_changes, group_costs
+from gbce.batch import ANSWER, POSTERIOR, EncodedRows, ExplanationTable, group_changes, group_costs
 from gbce.explanation import Status
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
 from gbce.pages._document import build_page, pack_array
@@ -221,7 +221,8 @@ def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> l
         wanted = _group_by_column(known, known.space.names.index(groups))
     else:
         wanted = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
-    listed = group_costs(table, wanted.rows, n_bootstrap=100).index  # raises if the groups do not fit the rows
+    # raises if the groups do not fit the rows
+    listed = group_costs(table, wanted.rows, rule=POSTERIOR, n_bootstrap=100).index
     if len(listed) > _MOST_GROUPS:
         raise ValueError(
             f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the limit. Use "
@@ -233,7 +234,7 @@ def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> l
 def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
     """Return costs and changes of each group, with intervals."""
     groups = grouping.rows
-    rule = ANSWER if (table.answers["kind"] != "").any() else None
+    rule = ANSWER if table.has_answers else POSTERIOR
     lines = group_costs(table, groups, rule=rule)
     order = [group for group in grouping.order if group in lines.index] or list(lines.index)
     lines = lines.loc[order]
@@ -249,7 +250,7 @@ def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, An
         ]
     return {
         "name": printable(grouping.name),
-        "cost": "cost of the answer" if rule else "expected cost",
+        "cost": "cost of the answer" if rule == ANSWER else "expected cost",
         "groups": [printable(str(group)) for group in lines.index],
         "lines": [_make_plain(line) for _, line in lines.iterrows()],
         "changes": list(changes),

@@ -1,11 +1,12 @@
 """Plots of one explanation, and of explanations of many rows."""
 
+from gbce.plots._accessors import Plots, TablePlots
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
 from gbce.plots._menu import plot_menu
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
-from gbce.plots._table import Plots, TablePlots, plot_table_changes, plot_table_costs
+from gbce.plots._table import plot_table_changes, plot_table_costs
 from gbce.plots._tracks import plot_before_after
 
 __all__ = [

@@ -18,14 +18,13 @@ from gbce.plots._style import (
     QUIET,
     as_panels,
     cost_label,
-    dodge,
     entries_in_order,
     finish_axes,
     given_panels,
     mark_answer,
     mark_decisions,
+    mark_points,
     new_axes,
-    nudge,
     put_legend_outside,
     short_text,
     stacked_panels,
@@ -247,17 +246,12 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     places = np.column_stack([cost, share])
     ax.set_xlim(*_find_limits(cost))
     ax.set_ylim(-0.06, 1.06)
-    shifts = dodge(ax, places, _SIZE)
     for k, decision in enumerate(listed):
-        at = nudge(ax, ax.transData, shifts[k])
         low, high = np.clip(share[k] + PRINTED_Z_95 * error[k] * np.array([-1.0, 1.0]), 0.0, 1.0)
-        ax.plot([cost[k], cost[k]], [low, high], color=QUIET, lw=1.2, zorder=3, transform=at)
+        ax.plot([cost[k], cost[k]], [low, high], color=QUIET, lw=1.2, zorder=3)
         if not decision.reached[0]:
-            ax.plot([cost[k]], [share[k]], "x", color=EDGE, ms=15, mew=1.4, zorder=7, transform=at, label="misses")
-    spots = [tuple(place) for place in places]
-    mark_decisions(ax, decisions, spots[: len(decisions)], size=_SIZE, shifts=shifts)
-    if answer is not None:
-        mark_answer(ax, explanation, spots[-1], size=_SIZE, shift=shifts[-1])
+            ax.plot([cost[k]], [share[k]], "x", color=EDGE, ms=15, mew=1.4, zorder=7, label="misses")
+    mark_points(ax, explanation, decisions, places, size=_SIZE)
     ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(label)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")

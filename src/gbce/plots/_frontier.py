@@ -17,11 +17,9 @@ from gbce.plots._style import (
     SAFE,
     UNSEEN,
     cost_label,
-    dodge,
     entries_in_order,
     finish_axes,
-    mark_answer,
-    mark_decisions,
+    mark_points,
     new_axes,
     put_legend_outside,
     target_text,
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["plot_frontier"]
 
 # Layout, chosen by hand.
-_JITTER = 0.012  # units of reliability, up and down
 _MANY_STEPS = 40  # of a frontier, from which on its points are small
 _SIZE = 54.0  # of a mark, in square points
 
@@ -75,10 +72,7 @@ def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "
     places = np.column_stack(
         [own, vertical.of(np.array([one.outputs[0] for one in listed]), np.array([one.loss[0] for one in listed]))]
     ).reshape(-1, 2)
-    shifts = dodge(ax, places, _SIZE)
-    mark_decisions(ax, decisions, [tuple(spot) for spot in places[: len(decisions)]], size=_SIZE, shifts=shifts)
-    if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
+    mark_points(ax, explanation, decisions, places, size=_SIZE)
     ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(vertical.name)
     finish_axes(ax, f"What cost buys, target: {target_text(explanation.target.describe())}")
@@ -200,10 +194,8 @@ def plot_frontier(
 def _scatter_draws(ax: "Axes", explanation: Explanation, distance: str) -> None:
     where, pool = explanation.draws.distinct[0], explanation.draws.pool
     cost = costs(explanation.space, pool.x[where], explanation.x0, distance)
-    # jitter, so that draws do not hide each other
-    apart = np.random.default_rng(0).uniform(-_JITTER, _JITTER, size=len(where))
-    share = pool.reached[where] @ explanation.mixture.weights + apart
-    ax.scatter(cost, share, s=10, color=MISSED, alpha=0.6, linewidths=0, label="draw")
+    share = pool.reached[where] @ explanation.mixture.weights
+    ax.scatter(cost, share, s=70, color=MISSED, marker="|", alpha=0.6, linewidths=1.0, label="draw")
 
 
 def _mark_points(ax: "Axes", explanation: Explanation, distance: str) -> None:
@@ -215,7 +207,4 @@ def _mark_points(ax: "Axes", explanation: Explanation, distance: str) -> None:
     cost = costs(space, stack_points(listed, len(space)), explanation.x0, distance)
     share = [float(decision.reached @ explanation.mixture.weights) for decision in listed]
     places = np.column_stack([cost, share]).reshape(-1, 2)
-    shifts = dodge(ax, places, _SIZE)
-    mark_decisions(ax, decisions, [tuple(at) for at in places[: len(decisions)]], size=_SIZE, shifts=shifts)
-    if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
+    mark_points(ax, explanation, decisions, places, size=_SIZE)

@@ -9,26 +9,23 @@ from gbce._validation import is_count
 from gbce.base import Array
 from gbce.budget import budget_of
 from gbce.decisions import answers_among, stack_points
-from gbce.explanation import Explanation
+from gbce.explanation import Explanation, number_text
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
 from gbce.plots._style import (
     ANSWER,
     DRAWS,
-    EDGE,
     MISSED,
     PRIOR,
     ROW,
     SAFE,
     as_panels,
-    dodge,
     entries_in_order,
     finish_axes,
     given_panels,
     mark_answer,
-    mark_decisions,
+    mark_points,
     new_axes,
-    nudge,
     put_legend_outside,
     target_text,
 )
@@ -48,6 +45,9 @@ _SIZE = 62.0  # of a mark, in square points
 _SIDE = 2.3  # inches of a panel
 _NAME_WIDTH = 22  # characters that fit beside a panel
 _BINS = 24  # of a histogram
+_MOST_TICKS = 4  # intervals between the ticks of a panel
+_TICK_CHARACTERS = 24  # of all numbers below a panel
+_LEVEL_CHARACTERS = 20  # of all levels below a panel, beyond which they are aslant
 _MOST_FEATURES = 8  # beyond which panels are too small to read
 
 # --- the model over two features -------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def plot_posterior(
     """Scatter the draws over two features and mark the row, every decision and the answer.
 
     With the explainer, which has the model, also contours of the first model's output and the region in which it
-    reaches the target, with all other columns as in the answer (or as in the row if there is no answer). Overlapping
-    marks are moved apart; draws at levels and integers are jittered.
+    reaches the target, with all other columns as in the answer (or as in the row if there is no answer). Marks that
+    overlap are drawn as rings around each other; draws at levels and integers are jittered.
 
     Parameters
     ----------
@@ -233,18 +233,8 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = _draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    shifts = dodge(
-        ax, np.vstack([places, row]), _SIZE, pinned=[len(places)], along=int(axes[1].jitter and not axes[0].jitter)
-    )
-    for place, shift in zip(places, shifts, strict=False):  # a line from a mark that was moved to its true position
-        if np.hypot(*shift) > 0.5 * np.sqrt(_SIZE):
-            line = {"arrowstyle": "-", "color": EDGE, "linewidth": 0.7}
-            ax.annotate("", tuple(place), tuple(shift), textcoords="offset points", arrowprops=line, zorder=4)
-    at = nudge(ax, ax.transData, shifts[-1])
-    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4, transform=at)
-    mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)
-    if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-2])
+    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=7)
     finish_axes(ax, f"Draws for the target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax
@@ -349,10 +339,28 @@ def plot_pairs(
             if across > 0 and across < line:
                 panel.tick_params(labelleft=False)
             panel.tick_params(labelsize=8)
+            _thin_ticks(panel, axes[across], axes[line] if across < line else None)
             panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_title(f"Draws for the target: {target_text(explanation.target.describe())}", loc="left", fontsize=10)
     _add_legend(panels, in_corner=ax is None and len(columns) > 1)
     return as_panels(panels)
+
+
+def _thin_ticks(panel: "Axes", across: FeatureAxis, up: FeatureAxis | None) -> None:
+    """Leave as many ticks as a small panel has room for: few round numbers, and names of levels aslant."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # slow to import
+
+    for one, axis in ((across, panel.xaxis), (up, panel.yaxis)):
+        if one is None or one.ticks or one.is_time or one.log:
+            continue
+        longest = max(len(number_text(float(end), 4)) for end in axis.get_view_interval())
+        n = max(min(_MOST_TICKS, int(_TICK_CHARACTERS / (longest + 1))), 1)
+        axis.set_major_locator(MaxNLocator(n, integer=one.feature.kind == "integer"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(value), 4)))
+    if across.ticks and sum(map(len, across.labels)) > _LEVEL_CHARACTERS:
+        panel.tick_params(axis="x", rotation=40)
+        for text in panel.get_xticklabels():
+            text.set(ha="right", rotation_mode="anchor")
 
 
 def _choose_columns(explanation: Explanation, features: Sequence[str] | None, most: int) -> list[int]:

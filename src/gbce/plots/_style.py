@@ -28,7 +28,6 @@ __all__ = [
     "as_panels",
     "broken_text",
     "cost_label",
-    "dodge",
     "entries_in_order",
     "finish_axes",
     "given_panels",
@@ -36,9 +35,9 @@ __all__ = [
     "literal_text",
     "mark_answer",
     "mark_decisions",
+    "mark_points",
     "new_axes",
     "new_panels",
-    "nudge",
     "pale",
     "put_legend_outside",
     "short_text",
@@ -85,9 +84,11 @@ _BEFORE_DECISIONS = (
 _LONGEST_NAME = 40  # characters; longer names would leave no room for the plot
 _LONGEST_TARGET = 90  # characters of a target in a title
 _POINTS_PER_INCH = 72.0  # by definition
+_LEGEND_MARK = 60.0  # area of a mark in a legend, in square points
 _LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend are placed
-_APART = 1.35  # diameters between the centres of two marks: a star is larger than the others
-_DODGE_ROUNDS = 60  # iterations that push marks apart; a dozen at one place need about thirty
+_OVERLAP = 1.1  # diameters between the centres of two marks below which one would hide the other
+_STAR = 2.6  # area of the answer's star, in units of that of other marks
+_RING_STEP = 7.0  # points by which a ring is wider than the one inside it
 
 # --- axes, labels and legends ----------------------------------------------------------------------------------------
 
@@ -249,11 +250,33 @@ def put_legend_outside(
     )
     legend.set_in_layout(in_layout)
     for handle in legend.legend_handles:
-        if isinstance(handle, PathCollection):  # dots that are transparent because there are many
-            handle.set_alpha(1.0)
+        if isinstance(handle, PathCollection):
+            handle.set_alpha(1.0)  # dots are transparent where there are many
+            if handle.get_path_effects():  # a ring: in the legend as the filled mark that it stands for
+                handle.set(facecolor=handle.get_edgecolor(), edgecolor=EDGE, linewidth=0.7, path_effects=[])
+                handle.set_sizes([_LEGEND_MARK])
 
 
 # --- marks of decisions ----------------------------------------------------------------------------------------------
+
+
+def mark_points(
+    ax: "Axes", explanation: Explanation, decisions: Sequence[Decision], places: Array, *, size: float
+) -> None:
+    """Mark decisions, and last the answer if there is one, at ``places`` ``(k, 2)`` in data coordinates.
+
+    Every mark stands at its value. Where marks would cover each other, the answer or the first one is filled and the
+    others are rings of their own shape and colour around it. Limits of the axes must be set before.
+    """
+    places = np.asarray(places, dtype=float).reshape(-1, 2)
+    answered = len(places) > len(decisions)
+    ranks = _rank_overlaps(ax, places, size, first=len(places) - 1 if answered else 0)
+    for decision, place, rank, style in zip(decisions, places, ranks, choose_styles(decisions), strict=False):
+        _mark_ring(ax, decision, place, size, style, int(rank)) if rank else mark_decisions(
+            ax, [decision], [tuple(place)], size=size, styles=[style]
+        )
+    if answered:
+        mark_answer(ax, explanation, tuple(places[-1]), size=size)
 
 
 def mark_decisions(
@@ -262,82 +285,59 @@ def mark_decisions(
     places: Sequence[tuple[Any, Any]],
     *,
     size: float,
-    shifts: Array | None = None,
+    styles: Sequence[dict[str, Any]] | None = None,
     transform: "Transform | None" = None,
 ) -> None:
     """Mark ``k`` decisions at positions ``places``, pairs of numbers or arrays in the coordinates of ``transform``.
 
-    ``size`` is the area of a mark in square points; ``shifts`` ``(k, 2)`` are offsets in points, see :func:`dodge`.
+    ``size`` is the area of a mark in square points.
     """
-    base = ax.transData if transform is None else transform
-    for k, (decision, place, style) in enumerate(zip(decisions, places, choose_styles(decisions), strict=True)):
+    styles = choose_styles(decisions) if styles is None else styles
+    for decision, place, style in zip(decisions, places, styles, strict=True):
         area = 2.4 * size if style["marker"] == "*" else size
-        at = base if shifts is None else nudge(ax, base, shifts[k])
         ax.scatter(
             *place, s=area, **style, edgecolors=EDGE, linewidths=0.7, label=legend_entry(decision), zorder=5,
-            transform=at,
+            transform=ax.transData if transform is None else transform,
         )  # fmt: skip
 
 
 def mark_answer(
-    ax: "Axes",
-    explanation: Explanation,
-    place: tuple[Any, Any],
-    *,
-    size: float,
-    shift: Array | None = None,
-    transform: "Transform | None" = None,
+    ax: "Axes", explanation: Explanation, place: tuple[Any, Any], *, size: float, transform: "Transform | None" = None
 ) -> None:
     """Mark the answer, if there is one, by a star on top of everything else."""
     if explanation.answer is None:
         return
-    base = ax.transData if transform is None else transform
     ax.scatter(
-        *place, s=2.6 * size, color=ANSWER, marker="*", edgecolors=EDGE, linewidths=0.9, label=ANSWER_ENTRY, zorder=6,
-        transform=base if shift is None else nudge(ax, base, shift),
+        *place, s=_STAR * size, color=ANSWER, marker="*", edgecolors=EDGE, linewidths=0.9, label=ANSWER_ENTRY, zorder=6,
+        transform=ax.transData if transform is None else transform,
     )  # fmt: skip
 
 
-def nudge(ax: "Axes", base: "Transform", shift: Array) -> "Transform":
-    """Return a transform with an offset in points that is independent of the figure's size."""
-    from matplotlib.transforms import ScaledTranslation  # slow to import
+def _mark_ring(ax: "Axes", decision: Decision, place: Array, size: float, style: dict[str, Any], rank: int) -> None:
+    """Draw the outline of a decision's mark, larger for a higher rank, so that what lies inside stays visible."""
+    from matplotlib.patheffects import withStroke  # slow to import
 
-    figure = ax.get_figure(root=True)
-    if figure is None:  # axes that were removed from their figure
-        return base
-    inches = np.asarray(shift, dtype=float) / _POINTS_PER_INCH
-    return base + ScaledTranslation(float(inches[0]), float(inches[1]), figure.dpi_scale_trans)
+    across = np.sqrt(_STAR * size) + _RING_STEP * rank  # points
+    ax.scatter(
+        place[0], place[1], s=across**2, marker=style["marker"], facecolors="none", edgecolors=style["color"],
+        linewidths=2.0, label=legend_entry(decision), zorder=5,
+        path_effects=[withStroke(linewidth=3.0, foreground=EDGE)],
+    )  # fmt: skip
 
 
-def dodge(ax: "Axes", places: Array, size: float, pinned: Sequence[int] = (), along: int = 0) -> Array:
-    """Return offsets ``(k, 2)`` in points that keep marks from covering each other.
-
-    Isolated and pinned marks stay; others at the same place move to both sides of it along axis ``along``.
-    """
-    places = np.asarray(places, dtype=float).reshape(-1, 2)
-    shifts = np.zeros_like(places)
-    known = np.isfinite(places).all(axis=1)
-    if known.sum() < 2:
-        return shifts
+def _rank_overlaps(ax: "Axes", places: Array, size: float, first: int) -> Array:
+    """Return for each mark ``(k,)`` how many rings it lies outside of: zero unless it overlaps one placed before it."""
     figure = ax.get_figure(root=True)
     dpi = _POINTS_PER_INCH if figure is None else float(figure.dpi)
-    start = np.zeros_like(places)
-    start[known] = ax.transData.transform(places[known]) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
-    need = _APART * np.sqrt(size)
-    at = start.copy()
-    at[:, along] += 1e-3 * np.arange(len(at))  # marks at the same place need a direction
-    for _ in range(_DODGE_ROUNDS):
-        offset = at[:, None, :] - at[None, :, :]
-        far = np.hypot(offset[..., 0], offset[..., 1])
-        close = (far < need) & known[:, None] & known[None, :]
-        np.fill_diagonal(close, False)
-        if not close.any():
-            break
-        direction = offset / np.maximum(far, 1e-9)[..., None]
-        push = np.where(close[..., None], 0.5 * (need * 1.02 - far)[..., None] * direction, 0.0).sum(axis=1)
-        push[list(pinned)] = 0.0
-        at = at + push
-    return at - start
+    ranks = np.zeros(len(places), dtype=int)
+    order = [first, *(k for k in range(len(places)) if k != first)] if len(places) else []
+    with np.errstate(invalid="ignore"):
+        at = ax.transData.transform(places) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
+    for n, k in enumerate(order):
+        before = np.array(order[:n], dtype=int)
+        close = before[np.hypot(*(at[before] - at[k]).T) < _OVERLAP * np.sqrt(size)]
+        ranks[k] = ranks[close].max(initial=-1) + 1
+    return ranks
 
 
 def choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:

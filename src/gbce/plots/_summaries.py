@@ -15,7 +15,6 @@ from gbce.plots._style import (
     PRIOR,
     QUIET,
     as_panels,
-    dodge,
     entries_in_order,
     finish_axes,
     given_panels,
@@ -37,6 +36,7 @@ _PANELS = ("success_probability", "tail", "expected_cost", "stability", "log_evi
 
 # Layout, chosen by hand.
 _SIZE = 46.0  # of a mark, in square points
+_MARK_WIDTH = 0.035  # of the axis, for a mark beside a bar
 _SIDE_BY_SIDE = 3  # panels per line of a new figure
 _MOST_MODELS = 12  # named beside the matrix
 _MOST_WRITTEN = 8  # models up to which numbers are written into the matrix
@@ -155,19 +155,25 @@ def plot_shares(
     ax.set_yticks(y, labels)
     ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ax.set_xlim(0.0, max((1.12 + 0.04 * len(taken)) * float(shown.to_numpy().max()), 0.05))
-    places = np.column_stack([[shown["posterior"].iloc[kept.index(k)] for k in taken], [kept.index(k) for k in taken]])
-    places = places.reshape(-1, 2).astype(float)
-    shifts = dodge(ax, places, _SIZE)
-    mark_decisions(ax, decisions, [tuple(at) for at in places[: len(decisions)]], size=_SIZE, shifts=shifts)
+    places = _place_beside_bars(ax, shown, [kept.index(k) for k in taken])
+    mark_decisions(ax, decisions, places[: len(decisions)], size=_SIZE)
     if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
+        mark_answer(ax, explanation, places[-1], size=_SIZE)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.tick_params(axis="y", length=0, colors=EDGE)
     ax.set_xlabel("probability")
     finish_axes(ax, f"Levels of {short_text(name)}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
+
+
+def _place_beside_bars(ax: "Axes", shown: pd.DataFrame, lines: list[int]) -> list[tuple[float, float]]:
+    """Return a place for each mark on the line of its level, right of its bars and of the marks before it."""
+    ends = shown.to_numpy(dtype=float).max(axis=1)
+    width = max(ends.max() * (1.0 + _MARK_WIDTH * (len(lines) + 1)), 0.05)
+    ax.set_xlim(0.0, width)
+    before = [lines[:k].count(line) for k, line in enumerate(lines)]
+    return [(ends[line] + _MARK_WIDTH * (n + 0.8) * width, float(line)) for line, n in zip(lines, before, strict=True)]
 
 
 def _choose_feature(explanation: Explanation, feature: str | None) -> str:
@@ -272,7 +278,8 @@ def plot_path(
         panel.set_title(literal_text(FIGURE_TITLES.get(name, name)), loc="left", fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=8.5)
-    put_legend_outside(panels[-1], *panels[-1].get_legend_handles_labels())
+    hole = ax is None and len(panels) > _SIDE_BY_SIDE and len(panels) % _SIDE_BY_SIDE > 0
+    put_legend_outside(panels[-1], *panels[-1].get_legend_handles_labels(), in_layout=not hole)
     return as_panels(panels)
 
 

@@ -1,7 +1,6 @@
-"""Plots of many rows: changes by column and costs by group; and the ``plot`` accessors of explanations and tables."""
+"""Plots of many rows: changes by column and costs by group."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,20 +8,15 @@ import pandas as pd
 
 from gbce._validation import printable
 from gbce.base import Array
-from gbce.batch import ExplanationTable, find_costs, group_costs
-from gbce.explanation import Explanation, Status, number_text
-from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
-from gbce.plots._frontier import plot_frontier
-from gbce.plots._menu import plot_menu
-from gbce.plots._posterior import plot_pairs, plot_posterior
+from gbce.batch import ANSWER, POSTERIOR, ExplanationTable, find_costs, group_costs
+from gbce.decisions import Rule
+from gbce.explanation import Status, number_text
 from gbce.plots._style import DRAWS, EDGE, MISSED, finish_axes, new_axes, pale, put_legend_outside, short_text
-from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
-from gbce.plots._tracks import plot_before_after
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Plots", "TablePlots", "plot_table_changes", "plot_table_costs"]
+__all__ = ["plot_table_changes", "plot_table_costs"]
 
 # Layout, chosen by hand.
 _SWARM_BINS = 60  # positions along a line at which dots are stacked
@@ -35,7 +29,7 @@ _LOW, _HIGH = "#e8b04a", "#24508f"  # colours of values that start low and high
 
 
 def plot_table_changes(
-    table: ExplanationTable, *, rule: str | None = None, max_features: int = 15, ax: "Axes | None" = None
+    table: ExplanationTable, *, rule: Rule | str | None = None, max_features: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
     """Plot the changes of all rows as a swarm of dots, one line per column, one dot per row that changes it.
 
@@ -47,8 +41,8 @@ def plot_table_changes(
     ----------
     table : ExplanationTable
         The explained rows.
-    rule : str, optional
-        Label of the decision rule; by default the first one.
+    rule : Rule or str, optional
+        A decision rule, its label, or ``"answer"``. By default the answers, or the first rule if there are none.
     max_features : int
         Largest number of columns: those that change in most rows.
     ax : matplotlib Axes, optional
@@ -93,7 +87,8 @@ def plot_table_changes(
     ax.set_xticks([-1, 0, 1], ["largest\nfall", "no change", "largest\nrise"])
     ax.set_xlabel("change, each column in its own unit")
     ax.tick_params(axis="y", length=0)
-    title = f"What {short_text(rule)} changes in {n:,} rows" if rule else f"What changes in {n:,} rows"
+    who = {"": "What changes", ANSWER: "What the answers change"}.get(rule, f"What {short_text(rule)} changes")
+    title = f"{who} in {n:,} rows"
     left = len(counts) - len(kept)
     finish_axes(
         ax, title + (f" ({left} more columns change less often)" if left else ""), hidden=("top", "right", "left")
@@ -111,7 +106,7 @@ def plot_table_costs(
     table: ExplanationTable,
     groups: Any = None,
     *,
-    rule: str | None = None,
+    rule: Rule | str = ANSWER,
     mass: float = 0.95,
     seed: int = 0,
     max_groups: int = 20,
@@ -177,7 +172,9 @@ def plot_table_costs(
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
-    of = "expected cost" if rule is None else f"cost of {short_text(rule)}"
+    whose = {POSTERIOR: "mean cost of the draws", ANSWER: "cost of the answer"}
+    label = rule if isinstance(rule, str) else rule.label
+    of = whose.get(label, f"cost of {short_text(label)}")
     ax.set_xlabel(f"{of}: sum of changes, in units of each feature's scale", wrap=True)
     more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
     finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
@@ -188,16 +185,14 @@ def plot_table_costs(
 # --- swarm and boxes -------------------------------------------------------------------------------------------------
 
 
-def _select_changes(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, str]:
-    """Return the changes made by a rule, by default the first one, and its label."""
-    moves = table.changes()
-    listed = list(dict.fromkeys(moves["rule"]))
+def _select_changes(table: ExplanationTable, rule: Rule | str | None) -> tuple[pd.DataFrame, str]:
+    """Return the changes made by a rule, by default by the answers or else the first rule, and its label."""
     if rule is None:
-        first = next((label for label in table.rules if label in listed), listed[0] if listed else "")
-        return moves[moves["rule"] == first], first
-    if rule not in listed and rule not in table.rules:
-        raise ValueError(f"there is no rule {rule!r}; the table has {listed or list(table.rules)}")
-    return moves[moves["rule"] == rule], rule
+        listed = list(dict.fromkeys(table.changes()["rule"]))
+        first = next((label for label in table.rules if label in listed), "")
+        rule = ANSWER if table.has_answers and table.encoded is not None else first
+    label = table.label_of(rule) if rule else ""
+    return table.changes(label), label
 
 
 def _list_units(table: ExplanationTable) -> dict[str, str]:
@@ -279,7 +274,7 @@ def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
         left = -1.0 + k * width
         face = pale(DRAWS, 0.1 + 0.65 * n / total)
         ax.add_patch(Rectangle((left + 0.008, y - 0.3), width - 0.016, 0.6, facecolor=face, lw=0, zorder=2))
-        text = f"to {short_text(name, max(_CHARACTERS // len(boxes) - 3, 4))}\n{n:,} rows"
+        text = f"to {short_text(name, max(_CHARACTERS // len(boxes) - 3, 4))}\n{n:,} row{'s' * (n > 1)}"
         ax.text(left + width / 2, y, text, ha="center", va="center", fontsize=7.5, color=EDGE, zorder=3)
 
 
@@ -290,7 +285,7 @@ def _add_colour_legend(ax: "Axes") -> None:
     put_legend_outside(ax, handles, ["starts low", "in between", "starts high"])
 
 
-def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.DataFrame:
+def _row_costs(table: ExplanationTable, groups: Any, rule: Rule | str) -> pd.DataFrame:
     """Return the group of each row, and its cost if the target is attainable."""
     rows = table.diagnostics.index
     status = table.diagnostics["status"].to_numpy()
@@ -298,97 +293,3 @@ def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.Dat
     cost, _, attained = find_costs(table, rule)
     found = attained & (status == Status.ATTAINABLE)
     return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})
-
-
-# --- accessors -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plots:
-    """Plots of one explanation; docs/gallery.md shows each of them.
-
-    Each takes ``ax`` to draw on and returns the matplotlib ``Axes``, or a flat array of them if there are several
-    panels.
-
-    Examples
-    --------
-    ``explanation.plot.before_after()`` and ``explanation.plot.posterior(features=("bmi", "bp"))``.
-    """
-
-    explanation: Explanation
-
-    def before_after(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Old and new values of the answer, see :func:`gbce.plots.plot_before_after`."""
-        return plot_before_after(self.explanation, ax=ax, **options)
-
-    def changes(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Change per feature with intervals, see :func:`gbce.plots.plot_changes`."""
-        return plot_changes(self.explanation, ax=ax, **options)
-
-    def decisions(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Cost of each decision against its reliability, see :func:`gbce.plots.plot_decisions`."""
-        return plot_decisions(self.explanation, ax=ax, **options)
-
-    def alternatives(
-        self, k: int = 3, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any
-    ) -> "Axes | np.ndarray[Any, Any]":
-        """Distinct strategies, one panel each, see :func:`gbce.plots.plot_alternatives`."""
-        return plot_alternatives(self.explanation, k, ax=ax, **options)
-
-    def menu(self, max_columns: int = 3, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Cost of reaching the target by few columns, see :func:`gbce.plots.plot_menu`."""
-        return plot_menu(self.explanation, max_columns, ax=ax, **options)
-
-    def pairs(
-        self, features: Sequence[str] | None = None, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any
-    ) -> "Axes | np.ndarray[Any, Any]":
-        """Draws over pairs of features, see :func:`gbce.plots.plot_pairs`."""
-        return plot_pairs(self.explanation, features, ax=ax, **options)
-
-    def posterior(self, features: Sequence[str] | None = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Draws and decisions over two features, see :func:`gbce.plots.plot_posterior`."""
-        return plot_posterior(self.explanation, features, ax=ax, **options)
-
-    def importance(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Movement of features relative to the prior, see :func:`gbce.plots.plot_importance`."""
-        return plot_importance(self.explanation, ax=ax, **options)
-
-    def shares(self, feature: str | None = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Probabilities of the levels of a feature, see :func:`gbce.plots.plot_shares`."""
-        return plot_shares(self.explanation, feature, ax=ax, **options)
-
-    def path(
-        self, etas: Sequence[float] | None = None, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any
-    ) -> "Axes | np.ndarray[Any, Any]":
-        """Figures against eta, one panel each, see :func:`gbce.plots.plot_path`."""
-        return plot_path(self.explanation, etas, ax=ax, **options)
-
-    def frontier(self, table: "pd.DataFrame | None" = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Least cost of every reliability, see :func:`gbce.plots.plot_frontier`."""
-        return plot_frontier(self.explanation, table, ax=ax, **options)
-
-    def disagreement(self, *, ax: "Sequence[Axes] | None" = None, **options: Any) -> "Axes | np.ndarray[Any, Any]":
-        """How often and where models disagree, see :func:`gbce.plots.plot_disagreement`."""
-        return plot_disagreement(self.explanation, ax=ax, **options)
-
-
-@dataclass(frozen=True)
-class TablePlots:
-    """Plots of explanations of many rows; docs/gallery.md shows each of them.
-
-    Each takes ``ax`` to draw on and returns the matplotlib ``Axes``.
-
-    Examples
-    --------
-    ``table.plot.changes()`` and ``table.plot.costs(rows["sex"])``.
-    """
-
-    table: ExplanationTable
-
-    def changes(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Swarm of changes in all rows, see :func:`gbce.plots.plot_table_changes`."""
-        return plot_table_changes(self.table, ax=ax, **options)
-
-    def costs(self, groups: Any = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Cost of recourse by groups of rows, see :func:`gbce.plots.plot_table_costs`."""
-        return plot_table_costs(self.table, groups, ax=ax, **options)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
-from gbce.decisions import Decision, answers_among
+from gbce.decisions import Decision, Rule, answers_among, match_label
 from gbce.explanation import Explanation, changed_columns, format_value, number_text
 from gbce.metrics import signed_changes
 from gbce.plots._features import draw_boxes, level_boxes, spread_wide
@@ -364,7 +364,7 @@ def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
 def plot_before_after(
     explanation: Explanation,
     *,
-    rule: str | None = None,
+    rule: Rule | str | None = None,
     safe: SafeRanges | None = None,
     max_features: int = 12,
     ax: "Axes | None" = None,
@@ -380,9 +380,9 @@ def plot_before_after(
     ----------
     explanation : Explanation
         The explanation.
-    rule : str, optional
-        Label of the decision, as in ``explanation.pointwise``; by default the answer, or the first decision if there is
-        no answer.
+    rule : Rule or str, optional
+        The decision to draw: a rule, its name such as ``"Nearest"``, or its label in ``explanation.pointwise``. By
+        default the answer, or the first decision if there is no answer.
     safe : mapping of str to (low, high), or DataFrame by feature with ``low`` and ``high``, optional
         Range of each column in which the target is still reached while the others are as in the answer, in the
         column's own units; infinite ends are open. For a category, a collection of levels. Columns without an entry
@@ -417,12 +417,15 @@ def plot_before_after(
     return ax
 
 
-def _choose_decision(explanation: Explanation, rule: str | None) -> Decision:
+def _choose_decision(explanation: Explanation, rule: Rule | str | None) -> Decision:
     decided = {decision.label: decision for decision in answers_among(explanation.decisions)}
     if rule is not None:
-        if rule not in decided:
-            raise ValueError(f"there is no decision {rule!r}; the explanation has {list(decided)}")
-        return decided[rule]
+        label = match_label(rule, list(decided))
+        if label is None:
+            raise ValueError(
+                f"there is no decision {getattr(rule, 'label', rule)!r}; the explanation has {list(decided)}"
+            )
+        return decided[label]
     if explanation.answer is not None:
         return explanation.answer.decision
     if not decided:

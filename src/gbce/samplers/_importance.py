@@ -27,8 +27,8 @@ class SMCInfo(SamplerInfo):
     ----------
     sites, looks : int, optional
         Distinct modes that all searches found, and the number of independent runs of adaptive importance sampling.
-    islands, rounds, guides : int, optional
-        Islands of the tempered run, how often as many were added, and how often it was rerun from a fitted start.
+    islands, rounds : int, optional
+        Islands of the tempered run, and how often as many were run.
     sweeps, acceptance, memory : tuple, optional
         For each rung (temperature): sweeps, their acceptance rate, and the correlation left with the start.
     climbed : tuple of float, optional
@@ -43,7 +43,6 @@ class SMCInfo(SamplerInfo):
     sweeps: tuple[int, ...] | None = None
     acceptance: tuple[float, ...] | None = None
     memory: tuple[float, ...] | None = None
-    guides: int | None = None
     climbed: tuple[float, ...] | None = None
 
     @property

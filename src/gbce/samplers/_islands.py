@@ -1,6 +1,6 @@
 """Tempered SMC in several islands, and whether a pool of draws covers the mass that other points or modes show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from gbce.draws import Draws, Points, log_target
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._importance import SMCInfo, draw_candidates
-from gbce.samplers._proposals import MixtureProposal, fit_proposal
+from gbce.samplers._proposals import MixtureProposal
 from gbce.samplers._tempering import (
     Bridge,
     Population,
@@ -155,7 +155,6 @@ _LEAST_ISLAND = 25  # points of an island: with fewer there is little to resampl
 # and the error of the log evidence at most this. Chosen by hand: 0.22 of the default 2,000 draws is a little above the
 # 400, and 0.45 a little below the 0.5, at which the verdict on the draws asks for care.
 _AGREED, _AGREED_WORST, _AGREED_EVIDENCE = 0.22, 0.05, 0.45
-_MAX_PROPOSALS = 4  # reruns from a start fitted to earlier runs (by hand)
 # Variance of the mean evidence relative to independent islands, as islands adapt moves to each other: 1.29 and 1.34 in
 # two cases over 500 seeds each (docs/benchmarks.md).
 _EVIDENCE_INFLATION = 1.3
@@ -215,29 +214,6 @@ class Islands:
             done = done.join(more)
             run = self._weigh(posterior, bridge, done)
         return run
-
-    def rerun_from_fit(self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Run], n: int) -> Run:
-        """Run again from a proposal fitted to earlier runs, unless the islands of each agreed at once.
-
-        Islands that agree only after more were added may do so because of the stopping rule: a mode that few of them
-        find has too little mass until one of them does, and too much from then on.
-        """
-        fade = runs[-1].draws.rungs[-1]
-        if self.max_rounds == 1 or not runs[-1].info.complete or fade == 0:
-            return runs[-1]
-        for number in range(_MAX_PROPOSALS):
-            if all(run.info.rounds == 1 and self.agree(run.draws) for run in runs):
-                break
-            if posterior.budget.deadline is not None and posterior.affords(n) < n:
-                break  # before time goes into a proposal that cannot be used
-            proposal = fit_proposal([run.draws for run in runs], rng, posterior.mixture, posterior.prior.mass)
-            bridge = Bridge(posterior.mixture, proposal, fade)
-            first = draw_start_if_affordable(posterior, rng, bridge, n)
-            found = None if first is None else self.temper(posterior, rng, bridge, first)
-            if found is None or not found.info.complete:  # the budget ran out: keep the result so far
-                break
-            runs = [Run(replace(found.draws, info=replace(found.info, guides=number + 1)), found.coverage)]
-        return runs[-1]
 
     def agree(self, draws: Draws) -> bool:
         """Whether the islands agree well enough on figures and on the evidence."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from gbce._numerics import MATRIX_UP_TO
 from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
@@ -62,8 +63,8 @@ class NormalComponent:
         corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005). Coordinates of the mean within
         its standard error of zero are set to zero.
         """
-        counts = weights > _NEGLIGIBLE * weights.max()
-        if not counts.all():
+        if z.shape[1] > MATRIX_UP_TO:  # there a covariance of all points takes most of the time
+            counts = weights > _NEGLIGIBLE * weights.max()
             z, weights = z[counts], weights[counts] / weights[counts].sum()
         mean = weights @ z
         offset = z - mean

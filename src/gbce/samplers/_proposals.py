@@ -11,17 +11,15 @@ from typing import NamedTuple
 from weakref import ReferenceType, ref
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
-from gbce._numerics import MATRIX_UP_TO, TINY, effective_sample_size, log_sum_exp, normalise, resample_evenly
+from gbce._numerics import MATRIX_UP_TO, TINY, log_sum_exp, normalise
 from gbce.base import Array
-from gbce.draws import Draws
-from gbce.posterior import Mixture
 from gbce.predictors import Partition
 from gbce.samplers._moves import NormalComponent
 from gbce.samplers._tilts import TiltedProduct
 
-__all__ = ["MixtureProposal", "ProductOfMarginals", "Strata", "fit_proposal", "join_proposals"]
+__all__ = ["MixtureProposal", "ProductOfMarginals", "Strata", "join_proposals"]
 
 # Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
 _MOST_STRATA = 512
@@ -36,15 +34,7 @@ _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
 _EDGES = np.linspace(-4.2, 4.2, 29)  # of histogram bins: some fit into the spike of a column that seldom changes
 _KEPT_LATENT = 1 / 6  # weight of N(0, 1) in each marginal, at least, since an empty bin may have mass
 
-# Mixtures; chosen by hand: a poor fit costs effective draws, but its density is in the weights.
-_SHARE = 0.5  # of the points that a run starts from
-_FITTED_POINTS = 4_000  # that components are fitted to
-_MOST_COMPONENTS = 24  # for one run
-_LEAST_POINTS = 40  # effective points of a component
-_WIDER = 1.5  # times the fitted variances: a mode met by chance is wider than the points seen of it
-_ITERATIONS = 30  # of expectation-maximisation, at most
-_BLOCK_POINTS = 4_096  # whose densities are computed together: bounds memory
-_FLATTENING = 0.5  # power of an island's evidence that is removed: where islands disagree, a mode's mass is unknown
+_BLOCK_POINTS = 4_096  # of a mixture, whose densities are computed together: bounds memory
 
 # --- strata -----------------------------------------------------------------------------------------------------------
 
@@ -107,8 +97,9 @@ class Strata:
 
 
 def square_norms(z: Array) -> Array:
-    """Return the squared norms ``(n,)`` of points ``(n, m)``, without an array of squares."""
-    return np.einsum("ij,ij->i", z, z)
+    """Return the squared norms ``(n,)`` of points ``(n, m)``, without an array of all squares."""
+    blocks = range(0, len(z), _BLOCK_POINTS)
+    return np.concatenate([np.square(z[at : at + _BLOCK_POINTS]).sum(axis=1) for at in blocks] or [np.zeros(0)])
 
 
 def _take_rows(parts: Sequence[Array], index: Array) -> Array:
@@ -315,47 +306,6 @@ def join_proposals(proposals: Sequence[MixtureProposal], share: float) -> Mixtur
     )
 
 
-def fit_proposal(
-    runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0
-) -> MixtureProposal:
-    """Fit normal components to the points of all islands of some runs; ``mass`` of ``N(0, I)`` meets the constraints.
-
-    Each run is used twice, at its eta and half-way up to it, where islands still have modes that most lose later.
-    """
-    long = [run for run in runs if len(run.rungs) > 1]
-    half = [run.reweigh(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
-    components = [component.widen(_WIDER) for run in (*runs, *half) for component in _fit_components(run, rng)]
-    return MixtureProposal(tuple(components), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
-
-
-def _fit_components(run: Draws, rng: np.random.Generator) -> list[NormalComponent]:
-    """Cluster a run's points, and refine the clusters by expectation-maximisation."""
-    weights = _flatten_islands(run)
-    z = run.pool.z[resample_evenly(rng, weights, _FITTED_POINTS)]
-    each = min(effective_sample_size(weights), _FITTED_POINTS) / _FITTED_POINTS  # effective size of one point
-    part = _cluster(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST_COMPONENTS)))
-    for _ in range(_ITERATIONS):
-        large = each * part.sum(axis=0) >= _LEAST_POINTS
-        part = part[:, large] if large.any() else np.ones((len(z), 1))
-        size = part.sum(axis=0)
-        components = [
-            NormalComponent.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)
-        ]
-        log_part = _StackedNormals.of(components).log_densities(z) + np.log(size)
-        before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
-        if np.array_equal(before, part):  # a fixed point
-            break
-    return components
-
-
-def _flatten_islands(draws: Draws) -> Array:
-    """Return weights ``(N,)`` of the pool under which islands differ less than their evidences do."""
-    groups = np.zeros(len(draws.pool), dtype=int) if draws.groups is None else draws.groups
-    island = np.bincount(groups, weights=draws.pool_weights)[groups]
-    with np.errstate(divide="ignore"):
-        return normalise(np.log(draws.pool_weights) - _FLATTENING * np.log(np.maximum(island, TINY)))
-
-
 class _StackedNormals(NamedTuple):
     """``K`` normal components stacked: means, log densities at zero, and directions with their precisions."""
 
@@ -392,18 +342,3 @@ class _StackedNormals(NamedTuple):
             along *= 0.5
             densities[some] -= along @ self.narrower
         return densities
-
-
-def _cluster(rng: np.random.Generator, z: Array, k: int) -> Array:
-    """Assign points ``(n, m)`` to k-means++ centres (Arthur and Vassilvitskii, 2007): one-hot ``(n, k)``."""
-    nearest = np.full(len(z), np.inf)
-    part = np.zeros(len(z), dtype=int)
-    for number in range(k):
-        chance = np.ones(len(z)) if number == 0 else nearest
-        if chance.sum() <= 0:
-            break
-        centre = z[rng.choice(len(z), p=chance / chance.sum())]
-        distance = np.square(z - centre).sum(axis=1)
-        part[distance < nearest] = number
-        nearest = np.minimum(nearest, distance)
-    return np.equal(part[:, None], np.arange(k)).astype(float)

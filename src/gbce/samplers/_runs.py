@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from gbce._numerics import TINY, effective_sample_size, log_sum_exp, log_total, normalise
 from gbce.base import Array
@@ -83,13 +82,12 @@ _SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
 
 
 def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[TiltedProduct] = ()) -> MixtureProposal:
-    """Place three to five components at each mode, beside the ``tilted`` ones and the defensive ``N(0, I)``.
+    """Place two to four components at each mode, beside the ``tilted`` ones and the defensive ``N(0, I)``.
 
-    One is as wide as the prior, one covers the tail beyond the mode, one is narrow where the mode changes something or
-    the potential is curved, and one is the Gauss-Newton approximation of a squared loss, if there is a gradient; with
-    many coordinates a fifth is the same, centred on the projection to the gradient. For a smooth potential the narrow
-    one is as wide as the curvature says: a mode of little mass gets few draws, so that a width that is too small is not
-    corrected.
+    One is as wide as the prior, one is narrow where the mode changes something or the potential is curved, and one is
+    the Gauss-Newton approximation of a squared loss, if there is a gradient; with many coordinates a fourth is the
+    same, centred on the projection to the gradient. For a smooth potential the narrow one is as wide as the curvature
+    says: a mode of little mass gets few draws, so that a width that is too small is not corrected.
     """
     potential = -log_target(posterior.mixture, modes.points)
     components: list[NormalComponent] = []
@@ -98,7 +96,7 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
     for z, gradient, curvature, smooth, at_mode in parts:
         narrow = _make_basin_component(z, curvature) if smooth else _make_narrow_component(z, curvature)
         wide = NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0))
-        components += [wide, _make_tail_component(z, curvature), narrow]
+        components += [wide, narrow]
         if gradient.any():
             components.append(_make_gauss_newton_component(z, gradient, float(at_mode)))
         if gradient.any() and len(z) >= _MANY:
@@ -110,19 +108,6 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
         [(1 - by_tilts) / len(components), by_tilts / max(len(tilted), 1)], [len(components), len(tilted)]
     )
     return MixtureProposal((*components, *tilted), 1 - _DEFENCE, weights, np.array(whose))
-
-
-def _make_tail_component(z: Array, curvature: Array) -> NormalComponent:
-    """Return a widened normal with the moments of N(0, 1) truncated at the mode, coordinate by coordinate."""
-    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _CURVED))
-    edge, sign = np.abs(z[moved]), np.sign(z[moved])
-    mills = np.exp(-0.5 * edge**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-edge))  # mean of N(0, 1) beyond the edge
-    open_side = curvature[moved] <= _CURVED
-    mean = z.copy()
-    mean[moved] = np.where(open_side, sign * mills, z[moved])
-    beyond = np.maximum(1 + edge * mills - mills**2, _NARROWEST)
-    variance = WIDER * np.where(open_side, beyond, np.maximum(1 / (1 + curvature[moved]), _NARROWEST))
-    return NormalComponent(mean, np.eye(len(z))[:, moved], variance)
 
 
 def _make_narrow_component(z: Array, curvature: Array) -> NormalComponent:
@@ -196,16 +181,13 @@ class ProposalAdaptation:
     def fit(self, proposal: MixtureProposal) -> MixtureProposal:
         """Refit each component to its share of the weighted points: one EM step.
 
-        Components of negligible weight are dropped, but for the best one of each mode. Where the effective sample size
-        is too small for a fit, the largest weights are clipped to equal ones.
+        Components of negligible weight are dropped, but for the best one of each mode.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
             return proposal  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z if counted.all() else self.points.z[counted], weights[counted]
-        if effective_sample_size(weights) < self.enough_points:
-            weights = _clip_weights(weights, int(self.enough_points))
         log_parts = proposal.log_component_parts(z) + np.log(proposal.share)
         mixture = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
         part = log_parts - mixture[:, None]
@@ -264,17 +246,6 @@ class ProposalAdaptation:
 def _drop_rows(points: Points) -> Points:
     """Return points without their rows in the space of features: a fit needs latent points only."""
     return replace(points, x=np.zeros((len(points), 0)))
-
-
-def _clip_weights(weights: Array, n: int) -> Array:
-    """Return weights ``(N,)`` of which the ``n`` largest are equal, so that about as many points count.
-
-    Components then approach a mode round by round, where a fit to few points would stall or collapse (Koblents and
-    Míguez, A population Monte Carlo scheme with transformed weights, 2015).
-    """
-    largest = np.sort(weights)[-n:]
-    clipped = np.minimum(weights, largest[0])
-    return np.asarray(clipped / clipped.sum())
 
 
 def _find_best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:

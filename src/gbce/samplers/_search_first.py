@@ -166,7 +166,7 @@ class SearchFirst:
         if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than foreseen: keep the first run
                 runs += self._rerun_with_missed(run)
-        return self._check_tempered(self.islands.rerun_from_fit(self.posterior, self.rng, runs, len(self.first)))
+        return self._check_tempered(runs[-1])
 
     @property
     def _can_search(self) -> bool:
@@ -336,7 +336,7 @@ class SearchFirst:
             bridge, first = Bridge(self.posterior.mixture), self._draw_tempering_start()
         islands = self.islands if self.max_looks == 0 else self.islands.reduce(_REDUCED)
         run = islands.temper(self.posterior, self.rng, bridge, first, self._make_stall_detector(first))
-        return self._check_tempered(islands.rerun_from_fit(self.posterior, self.rng, [run], len(first)))
+        return self._check_tempered(run)
 
     def _make_stall_detector(self, first: Points) -> StallDetector | None:
         """Return a detector for a target that no point has reached; ``None`` if one has."""
@@ -399,11 +399,13 @@ class SearchFirst:
 
     def _check_tempered(self, run: Run) -> Draws:
         """Check a tempered run against every known point."""
+        # a mode that few islands find has too little mass until one of them does, and too much from then on
+        late = "independent islands disagreed at first" if (run.info.rounds or 1) > 1 else None
         if self.starts is None:
             self.coverage = run.coverage
-            return run.draws
+            return replace(run.draws, info=replace(run.info, doubt=late))
         mixture = replace(self.posterior.mixture, eta=run.draws.rungs[-1])
-        reason = _describe_missed(len(self._find_missed(run.coverage, mixture)))
+        reason = _describe_missed(len(self._find_missed(run.coverage, mixture))) or late
         found = [modes for modes in self.found if len(modes.neg_log_density)]
         proposals = [] if reason else [initial_proposal(modes, self.posterior) for modes in found]
         if proposals and self.posterior.affords(_AROUND) == _AROUND:

@@ -58,9 +58,8 @@ class SMC:
     max_sweeps : int
         Most sweeps of all points on one rung.
     max_rounds : int
-        Most rounds of all islands from one start: where they disagree, as many more are run at the same temperatures.
-        Where that was needed, all is run again from a better start, a normal mixture fitted to the result and weighted
-        by its density, unless ``max_rounds`` is 1.
+        Most rounds of all islands: where they disagree, as many more are run at the same temperatures. Draws for which
+        that was needed are to be used with care.
     landmarks : bool
         Whether searches also begin at training rows that reach the target.
     max_looks : int
@@ -79,7 +78,7 @@ class SMC:
     n_draws: int = N_DRAWS
     n_islands: int = 8  # chosen by hand: fewer make errors between them vague, more leave each with few points
     max_sweeps: int = 50  # for points that never decorrelate; chosen by hand
-    max_rounds: int = 3  # chosen by hand; then a better start is fitted
+    max_rounds: int = 3  # chosen by hand
     landmarks: bool = True
     _: KW_ONLY
     max_looks: int = 6  # chosen by hand: the second one confirms the first, further ones are for when it does not

@@ -11,7 +11,7 @@ from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior, run_together
 from gbce.samplers._importance import draw_candidates
-from gbce.search import Memory, Modes, neg_log_density_of, rows_for_search, search_modes, walk_out
+from gbce.search import Memory, Modes, neg_log_density_of, rows_for_search, search_modes
 
 __all__ = ["Starts"]
 
@@ -41,7 +41,6 @@ class Starts:
     plain: list[Points] = field(init=False, default_factory=list)
     landmarks: tuple[Array, Array] = field(init=False)
     _row: Points = field(init=False)
-    _end_of_walk: Points | None = field(init=False, default=None)
     _groups: list[Array] = field(init=False)
     _queue: Array = field(init=False)
     _each: int = field(init=False)
@@ -54,21 +53,14 @@ class Starts:
         self._each = min(_KNOWN, -(-len(self._queue) // 2))
 
     def search_twice(self) -> list[Modes]:
-        """Walk out from the row, and run the first two searches: independent, in shared model calls."""
+        """Run the first two searches: independent, in shared model calls."""
         posterior, rows = self.posterior, rows_for_search(self.posterior.prior.dimension)
-
-        def walk(shared: GibbsPosterior) -> Points:
-            return walk_out(shared, self._row, self.memory)
-
-        prepared = [self._prepare_starts(), self._prepare_starts()]
-        self._end_of_walk, *starts = run_together(posterior, [walk, *prepared], rows)
+        starts = run_together(posterior, [self._prepare_starts(), self._prepare_starts()], rows)
         searches = [self._search_from(some, plain) for some, plain in zip(starts, self.plain, strict=True)]
         return run_together(posterior, searches, rows)
 
     def search(self, extra: Points | None = None, *, components: bool = True) -> Modes:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
-        if self._end_of_walk is None:
-            self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         starts = self._prepare_starts()(self.posterior)
         starts = starts if extra is None else Points.join([starts, extra])
         return self._search_from(starts, self.plain[-1], components=components)(self.posterior)
@@ -91,10 +83,9 @@ class Starts:
     def _search_from(
         self, starts: Points, plain: Points, *, components: bool = True
     ) -> Callable[[GibbsPosterior], Modes]:
-        """Return a function that searches from these starts and from the end of the walk."""
-        assert self._end_of_walk is not None
+        """Return a function that searches from these starts and from the row."""
         rng, donors = fork(self.rng), np.concatenate(self._groups) if self._groups else None
-        starts = Points.join([starts, self._end_of_walk])
+        starts = Points.join([starts, self._row])
         return lambda posterior: search_modes(posterior, rng, starts, self.memory, donors, plain, components=components)
 
     def _group_known(self) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from gbce.search._candidates import CandidateMoves
 from gbce.search._descents import Search, coordinates, has_gained, levels, nelder_mead, newton
-from gbce.search._modes import Modes, rows_for_search, search_modes, walk_out
+from gbce.search._modes import Modes, rows_for_search, search_modes
 from gbce.search._nearest import Judged, NearestPoints, find_nearest
 from gbce.search._objective import Memory, neg_log_density_of
 from gbce.search._polish import polish_mode, try_near_corners
@@ -30,5 +30,4 @@ __all__ = [
     "try_near_corners",
     "values_to_try",
     "walk",
-    "walk_out",
 ]

@@ -31,7 +31,7 @@ from gbce.search._objective import (
     take_lower,
 )
 
-__all__ = ["Modes", "rows_for_search", "search_modes", "walk_out"]
+__all__ = ["Modes", "rows_for_search", "search_modes"]
 
 # These numbers decide where sampling begins, never its target: draws from proposals at the modes are weighted by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
@@ -51,8 +51,6 @@ _PROBED = 4  # starts whose gradients are evaluated first: where none has any, t
 _HOPELESS = 40.0  # negative log density above the lowest at which a start is dropped after the first stage
 _MARGIN = 16.0  # above the lowest, at which an end is no mode: e**-16 of its density; some of it is offset by width
 _MOST_MODES = 16
-_OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # moves out from the row, in latent standard deviations
-_WALK_STEPS = 6  # at most
 _FEWER_IF_SMOOTH = 8  # times fewer swaps for smooth models, where descents have traded changes already
 _SWAPPED, _UNDO_PROBABILITY = 6, 0.4  # points whose changes are swapped for a donor's value; for each of their changes
 _SWAPS_PER_COORDINATE, _MOST_SWAPS = 80, 1_500  # trials in a round
@@ -154,22 +152,6 @@ def search_modes(
         gradient, curvature = find_gradients_and_curvatures(objective, now)
     z, potential = zip(*(objective.evaluated or [(flat[:0], f[:0])]), strict=True)
     return Modes(now, f, gradient, curvature, (np.concatenate(z), np.concatenate(potential)))
-
-
-def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
-    """Move out from the row ``(1, m)`` greedily, by the single coordinates that gain most, and return the end point."""
-    now, f = row, neg_log_density_of(posterior, row)
-    m = row.z.shape[1]
-    objective = BudgetedObjective(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
-    try:
-        for _ in range(_WALK_STEPS):
-            to = now.z[:, :, None] + _OUTWARD
-            now, f, gained = _try_single_values(objective, now, f, to.transpose(0, 2, 1))
-            if not gained:
-                break
-    except BudgetSpentError:
-        pass
-    return now
 
 
 def _undo_needless(

@@ -7,6 +7,7 @@ resampled within their island and every column is drawn from its full conditiona
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,6 +17,7 @@ from gbce.base import Array
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
+from gbce.trees._neighbourhoods import SHARE, Places, find_places, is_covered, measure_missed
 
 __all__ = ["TUNING", "Climb", "Rung", "log_mean"]
 
@@ -81,6 +83,14 @@ class Rung:
         return replace(self, points=self.points.take((np.arange(n_islands)[:, None] * each + inside).ravel()))
 
 
+class _Weighed(NamedTuple):
+    """Points of all islands in turn, with log weights under the prior ``(n,)``, on the scale of the evidence."""
+
+    points: CellPoints
+    base: Array
+    n_islands: int
+
+
 def log_mean(values: Array) -> Array:
     """Return the log of the mean of exponentials along the last axis; minus infinity if all are."""
     with np.errstate(divide="ignore"):
@@ -99,6 +109,7 @@ class Climb:
     n_points: int
     n_islands: int
     n_sweeps: int
+    places: Places | None = None  # around which some points are drawn anew on every rung
     rungs: list[Rung] = field(default_factory=list)
     complete: bool = True
 
@@ -150,24 +161,35 @@ class Climb:
     def _move_up(self, end: float) -> None:
         """Add the next rung."""
         now = self.rungs[-1]
-        self.rungs.append(self._move(self._resample(now, self._find_level(now, end))))
+        pool = self._weigh(now)
+        self.rungs.append(self._move(self._resample(pool, self._find_level(now, pool, end))))
         self.progress.add(self.rungs[-1])
 
     def _start(self) -> Rung:
         """Return points of the prior."""
         return Rung(self.problem.draw_prior(self.rng, self.n_points), 0.0, np.zeros(self.n_islands))
 
-    def _find_level(self, now: Rung, end: float) -> float:
+    def _weigh(self, now: Rung) -> "_Weighed":
+        """Return the points of a rung, and draws around places, with weights under the prior."""
+        own = self.potential(now.points.loss, now.level) + np.repeat(now.log_z, len(now.points) // self.n_islands)
+        if self.places is None:
+            return _Weighed(now.points, own, self.n_islands)
+        points, ratio = self.places.surround(self.rng, self.problem, now.points, self.n_islands)
+        log_z = np.repeat(now.log_z, len(points) // self.n_islands)
+        with np.errstate(invalid="ignore"):
+            own = np.log1p(-SHARE) - self.potential(points.loss, now.level) - log_z
+        return _Weighed(points, -np.logaddexp(np.nan_to_num(own, nan=np.inf), np.log(SHARE) + ratio), self.n_islands)
+
+    def _find_level(self, now: Rung, pool: "_Weighed", end: float) -> float:
         """Return the next level: as far as enough points stay effective, or just beyond where the goal is met."""
-        loss, here = now.points.loss, self.potential(now.points.loss, now.level)
 
         def lasts(level: float) -> bool:
-            increments = now.by_island(here - self.potential(loss, level))
-            top = increments.max(axis=1, keepdims=True)
-            weights = np.exp(increments - np.where(np.isfinite(top), top, 0.0))
+            weights = self._log_weights(pool, level)
+            top = weights.max(axis=1, keepdims=True)
+            weights = np.exp(weights - np.where(np.isfinite(top), top, 0.0))
             squares = np.square(weights).sum(axis=1)
             sizes = np.square(weights.sum(axis=1)) / np.where(squares > 0, squares, 1.0)
-            return bool(sizes.sum() >= TUNING.enough * len(here))
+            return bool(sizes.sum() >= TUNING.enough * len(now.points))
 
         high = end if np.isfinite(end) else 2.0 * max(now.level, TUNING.first_level)
         while not np.isfinite(end) and high < STEEPEST and lasts(high):
@@ -178,24 +200,27 @@ class Climb:
             return level
 
         def meets(level: float) -> bool:
-            weights = now.weights(here - self.potential(loss, level))
-            return goal.shortfall(loss[:, 0], now.points.reached[:, 0], weights) <= 0
+            weights = normalise(self._log_weights(pool, level).ravel())
+            return goal.shortfall(pool.points.loss[:, 0], pool.points.reached[:, 0], weights) <= 0
 
         if not meets(level):
             return level
         return min(level, max(TUNING.beyond * _bisect(meets, now.level, level), goal.least))
 
-    def _resample(self, now: Rung, level: float) -> Rung:
-        """Resample every island systematically for the next level."""
-        increments = now.by_island(self.potential(now.points.loss, now.level) - self.potential(now.points.loss, level))
-        each = increments.shape[1]
-        gains, picks = log_mean(increments), []
-        for j, own in enumerate(increments):
-            if np.isfinite(gains[j]):
-                picks.append(j * each + resample_systematically(self.rng, normalise(own), each))
+    def _log_weights(self, pool: "_Weighed", level: float) -> Array:
+        """Return log weights at a level, by island ``(J, n / J)``; their means are the islands' evidences."""
+        return np.asarray(pool.base - self.potential(pool.points.loss, level)).reshape(pool.n_islands, -1)
+
+    def _resample(self, pool: "_Weighed", level: float) -> Rung:
+        """Resample every island systematically for the next level, to as many points as it had."""
+        weights, each = self._log_weights(pool, level), self.n_points // pool.n_islands
+        log_z, picks = log_mean(weights), []
+        for j, own in enumerate(weights):
+            if np.isfinite(log_z[j]):
+                picks.append(j * len(own) + resample_systematically(self.rng, normalise(own), each))
             else:  # an island without mass has no weight, but goes on
-                picks.append(j * each + np.arange(each))
-        return Rung(now.points.take(np.concatenate(picks)), level, now.log_z + gains)
+                picks.append(j * len(own) + np.arange(each))
+        return Rung(pool.points.take(np.concatenate(picks)), level, log_z)
 
     def _move(self, now: Rung) -> Rung:
         """Draw every column of every point, as often as wanted."""
@@ -203,6 +228,17 @@ class Climb:
         for _ in range(self.n_sweeps):
             points = self.problem.sweep(self.rng, points, mixture)
         return replace(now, points=points)
+
+    def find_missed(self) -> tuple[Places | None, float]:
+        """Return places to which chains come from elsewhere, and the share of the posterior that draws miss there."""
+        last = self.rungs[-1]
+        mixture = replace(self.posterior.mixture, eta=last.level)
+        if is_covered(self.n_points, float(log_mean(last.log_z))):
+            return None, 0.0
+        places = find_places(self.rng, self.problem, self.rungs[0].points, mixture)
+        if places is None:
+            return None, 0.0
+        return places, measure_missed(self.rng, self.problem, places, mixture, last.points, last.log_z)
 
     def _extend(self, n: int) -> None:
         """Sweep on at the last level until it has ``n`` points, states of the same chains."""

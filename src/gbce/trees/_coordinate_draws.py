@@ -9,11 +9,11 @@ Metropolis step whose proposal is the full conditional without the constraints, 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from gbce.base import Array
+from gbce.base import Array, Outputs
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
 from gbce.trees._along import CommonCells, StackedTrees, Steps
@@ -21,11 +21,12 @@ from gbce.trees._cells import CellTrees, compiled_loops, outputs_of
 from gbce.trees._grid import Grid
 from gbce.trees._sums import NotExactError, _require_trees
 
-__all__ = ["CellPoints", "CellProblem"]
+__all__ = ["CellPoints", "CellProblem", "Placed"]
 
 _KNOTS = 8_192  # of a table of losses: eta times its error is below 0.01 for all but hopeless scores, and 64 KB
 _FINITE = 1e100  # stands for an infinite loss in that table
 _MOST_TRIED, _LEAST_SHARE = 200, 1e-3  # rounds of rejection, and least share of the prior that meets constraints
+_TRIED = 20_000  # points of the prior that estimate that share
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,13 @@ class CellPoints:
         """Concatenate points."""
         x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in cls._arrays}, x=x)
+
+
+class Placed(NamedTuple):
+    """Points on given cells, and which of them meet the constraints between columns ``(n,)``."""
+
+    points: CellPoints
+    admissible: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +109,14 @@ class CellProblem:
 
     # --- losses -----------------------------------------------------------------------------------------------------
 
+    def outputs(self, scores: Array) -> list[Outputs]:
+        """Return the outputs of every model for scores ``(n, S)``."""
+        pairs = zip(self.ensembles, self.posterior.predictors, strict=True)
+        return [outputs_of(trees, model, self.trees.scores_of(k, scores)) for k, (trees, model) in enumerate(pairs)]
+
     def read(self, scores: Array) -> tuple[Array, Array]:
         """Return losses and verdicts of all models, each ``(n, K)``, for scores ``(n, S)``."""
-        target, readings = self.posterior.target, []
-        for k, (trees, predictor) in enumerate(zip(self.ensembles, self.posterior.predictors, strict=True)):
-            readings.append(target.read(outputs_of(trees, predictor, self.trees.scores_of(k, scores))))
+        readings = [self.posterior.target.read(outputs) for outputs in self.outputs(scores)]
         loss = np.column_stack([np.asarray(one.loss, dtype=float) for one in readings])
         if np.isnan(loss).any():
             raise NotExactError("the target has a loss that is not a number")
@@ -149,6 +160,33 @@ class CellProblem:
                 raise NotExactError("hardly any point of the prior meets the constraints")
         return self._evaluate(np.concatenate(cells)[:n], np.concatenate(rows)[:n])
 
+    def place(self, rng: np.random.Generator, cells: Array) -> Placed:
+        """Return points on cells ``(n, m)``, with rows drawn in them where constraints link columns."""
+        prior = self.posterior.prior
+        if not prior.conditional:
+            return Placed(self._evaluate(cells), np.ones(len(cells), dtype=bool))
+        x = self.draw_rows(rng, cells)
+        return Placed(self._evaluate(cells, x), np.asarray(prior.space.admissible(x, prior.x0)))
+
+    @cached_property
+    def log_admissible(self) -> float:
+        """Log of the share of the prior that meets the constraints between columns, estimated where there are any."""
+        if not self.posterior.prior.conditional:
+            return 0.0
+        rng = np.random.default_rng(0)
+        return float(np.log(self.place(rng, self._draw_cells(rng, _TRIED)).admissible.mean()))
+
+    def cells_of(self, x: Array) -> Array:
+        """Return the cells ``(n, m)`` of rows ``(n, d)``; values without mass have the cell of the row instead."""
+        prior, found = self.posterior.prior, np.empty((len(x), len(self.masses)), dtype=np.int32)
+        for i, (column, kept) in enumerate(zip(self.columns, self.kept, strict=True)):
+            values = np.append(x[:, prior.free[i]], prior.x0[prior.free[i]])
+            own = np.where(np.isnan(values), column.n_known, np.searchsorted(column.edges, values, side="left"))
+            at = np.minimum(np.searchsorted(kept, own), len(kept) - 1)
+            at = np.where(kept[at] == own, at, at[-1])
+            found[:, i] = at[:-1]
+        return found
+
     def _draw_cells(self, rng: np.random.Generator, n: int) -> Array:
         """Draw cells ``(n, m)`` of every column by their prior masses."""
         cells = np.empty((n, len(self.masses)), dtype=np.int32)
@@ -180,11 +218,11 @@ class CellProblem:
     def _draw_column(self, rng: np.random.Generator, column: int, now: CellPoints, mixture: Mixture) -> CellPoints:
         """Draw one column of every point from its full conditional."""
         mass, cells = self.masses[column], now.cells[:, column].copy()
-        steps = self.trees.find_steps(column, mass, now.cells, now.scores, now.paths)
+        steps = self.find_steps(column, now)
         chosen = np.full(len(now), -1, dtype=np.int64)
         loops = compiled_loops()
         assert loops is not None
-        potential = self._potential(steps, mixture)
+        potential = self.potential(steps, mixture)
         loops.pick_cells(mass, rng.random(len(now)), steps.starts, steps.first, steps.masses, potential, cells, chosen)
         accepted = chosen >= 0
         scores = np.where(accepted[:, None], steps.scores[chosen], now.scores)
@@ -211,7 +249,11 @@ class CellProblem:
             x,
         )
 
-    def _potential(self, steps: Steps, mixture: Mixture) -> Array:
+    def find_steps(self, column: int, points: CellPoints) -> Steps:
+        """Return the steps along a column of points."""
+        return self.trees.find_steps(column, self.masses[column], points.cells, points.scores, points.paths)
+
+    def potential(self, steps: Steps, mixture: Mixture) -> Array:
         """Return the potential of every step, from a table of losses where there is one."""
         if self._table is not None:
             return mixture.eta * self._interpolate_loss(steps.scores)

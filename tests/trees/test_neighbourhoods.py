@@ -1,0 +1,146 @@
+"""Neighbourhoods of places: their densities, draws around them, and shares of the posterior that islands missed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+from sklearn.tree import DecisionTreeRegressor
+
+import gbce
+from gbce.trees._climb import Climb
+from gbce.trees._coordinate_draws import CellProblem
+from gbce.trees._neighbourhoods import Neighbourhoods, Places, find_places, is_covered, measure_missed
+
+
+class Stop(Exception):
+    pass
+
+
+class Catch:
+    searches = True
+
+    def sample(self, posterior, rng):
+        self.posterior = posterior
+        raise Stop
+
+
+def problem_of(**options):
+    """Return a small posterior with two modes: outputs of 2 or more are in two opposite corners."""
+    x = np.random.default_rng(0).uniform(-3, 3, size=(2_000, 2))
+    corner = (x > 1).all(axis=1) | (x < -1).all(axis=1)
+    model = DecisionTreeRegressor(max_depth=5, random_state=0).fit(x, 2.0 * corner)
+    caught = Catch()
+    explainer = gbce.Explainer(model, x, sampler=caught, policy=None, eta=8.0, space=gbce.Space.real(2), **options)
+    with pytest.raises(Stop):
+        explainer.explain(np.array([0.5, -0.2]), gbce.AtLeast(1.9), rules=[], seed=0)
+    return CellProblem.build(caught.posterior)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return problem_of()
+
+
+def all_cells(problem):
+    """Return every cell ``(n, 2)`` with its log prior and its log posterior, not normalised."""
+    a, b = (np.arange(len(mass)) for mass in problem.masses)
+    cells = np.column_stack([np.repeat(a, len(b)), np.tile(b, len(a))]).astype(np.int32)
+    log_prior = np.log(problem.masses[0])[cells[:, 0]] + np.log(problem.masses[1])[cells[:, 1]]
+    points = problem.place(np.random.default_rng(0), cells).points
+    return cells, log_prior, log_prior - problem.posterior.mixture.potential(points.loss)
+
+
+def test_a_neighbourhood_is_the_product_of_the_full_conditionals_of_its_states(problem):
+    cells, log_prior, log_density = all_cells(problem)
+    states = problem.draw_prior(np.random.default_rng(1), 6)
+    mixture = problem.posterior.mixture
+    near = Neighbourhoods.around(problem, states, mixture, 3)
+    q = np.exp(near.log_ratio(cells) + log_prior[:, None])
+    np.testing.assert_allclose(q.sum(axis=0), 1.0)
+    for k in range(2):
+        product = 1.0
+        for column in range(2):
+            conditionals = np.zeros(len(problem.masses[column]))
+            for state in states.cells[3 * k : 3 * k + 3]:
+                along = np.flatnonzero(cells[:, 1 - column] == state[1 - column])
+                conditionals += np.exp(log_density[along] - logsumexp(log_density[along])) / 3
+            product = product * conditionals[cells[:, column]]
+        np.testing.assert_allclose(q[:, k], product, rtol=2e-2, atol=1e-12)  # losses along a column: from a table
+    drawn = near.draw(np.random.default_rng(2), np.repeat([0, 1], 20_000))
+    for k in range(2):
+        own = drawn[20_000 * k : 20_000 * (k + 1)]
+        for column in range(2):
+            expected = np.bincount(cells[:, column], weights=q[:, k])
+            share = np.bincount(own[:, column], minlength=len(expected)) / len(own)
+            assert np.abs(share - expected).max() < 5 * np.sqrt(0.25 / len(own))
+
+
+def test_islands_that_missed_a_corner_are_found_out_and_others_are_not(problem):
+    rng, mixture = np.random.default_rng(0), problem.posterior.mixture
+    cells, _, log_density = all_cells(problem)
+    exact = float(logsumexp(log_density))
+    places = find_places(rng, problem, problem.draw_prior(rng, 1_000), mixture)
+
+    def draw(log_p):
+        picked = rng.choice(len(cells), size=2_000, p=np.exp(log_p - logsumexp(log_p)))
+        return problem.place(rng, cells[picked]).points
+
+    all_of_it = draw(log_density)
+    assert measure_missed(rng, problem, places, mixture, all_of_it, np.full(8, exact)) == 0.0
+    upper = np.where(cells.sum(axis=1) > np.median(cells.sum(axis=1)), log_density, -np.inf)
+    share = 1.0 - np.exp(logsumexp(upper) - exact)
+    missed = measure_missed(rng, problem, places, mixture, draw(upper), np.full(8, logsumexp(upper)))
+    assert 0.05 < share < 0.95
+    assert missed > 0.5 * share
+    # all of the posterior, with an evidence that is too small
+    assert measure_missed(rng, problem, places, mixture, all_of_it, np.full(8, exact - 1.0)) > 0.1
+
+
+@pytest.mark.parametrize("prior", [gbce.Gaussian(0.5), gbce.Sparse(gbce.Gaussian(0.7), change=0.3)])
+def test_islands_with_draws_around_places_are_exact(prior):
+    problem = problem_of(prior=prior)
+    mixture, rng = problem.posterior.mixture, np.random.default_rng(3)
+    cells, _, log_density = all_cells(problem)
+    places = find_places(rng, problem, problem.draw_prior(rng, 400), mixture)
+    assert isinstance(places, Places)
+    climb = Climb(problem, rng, 4_000, 8, 1, places)
+    climb.run(4_000)
+    last = climb.rungs[-1]
+    error = last.log_z.std(ddof=1) / np.sqrt(8)
+    exact = float(logsumexp(log_density))
+    assert abs(logsumexp(last.log_z) - np.log(8) - exact) < 4 * error + 1e-3
+    p = np.exp(log_density - exact)
+    upper = cells.sum(axis=1) > np.median(cells.sum(axis=1))
+    where = {tuple(cell): high for cell, high in zip(cells.tolist(), upper.tolist(), strict=True)}
+    weights = last.weights(np.zeros(len(last.points)))
+    share = np.array([where[tuple(cell)] for cell in last.points.cells.tolist()]) @ weights
+    assert abs(share - p[upper].sum()) < 0.06
+
+
+def test_constraints_between_columns_count_around_places():
+    table = pd.DataFrame({"a": np.linspace(-2, 2, 200), "b": np.linspace(2, -2, 200)})
+    model = DecisionTreeRegressor(max_depth=3, random_state=0).fit(table, table["a"] + 0.1 * table["b"])
+    space = gbce.Space.infer(table, bounds={"a": (-2, 2), "b": (-2, 2)}, constraints=["a + b <= 0.5"])
+    caught = Catch()
+    explainer = gbce.Explainer(model, table, space=space, sampler=caught, policy=None, eta=3.0)
+    with pytest.raises(Stop):
+        explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1.0), rules=[], seed=0)
+    problem = CellProblem.build(caught.posterior)
+    mixture, rng = problem.posterior.mixture, np.random.default_rng(4)
+    places = find_places(rng, problem, problem.draw_prior(rng, 400), mixture)
+    plain, helped = (Climb(problem, rng, 4_000, 8, 1, given) for given in (None, places))
+    for climb in (plain, helped):
+        climb.run(4_000)
+        assert (climb.rungs[-1].points.x[:, :2].sum(axis=1) <= 0.5 + 1e-9).all()
+    log_z = [climb.rungs[-1].log_z for climb in (plain, helped)]
+    error = np.hypot(*(own.std(ddof=1) / np.sqrt(8) for own in log_z))
+    assert abs(log_z[0].mean() - log_z[1].mean()) < 4 * error + 0.02
+    last = plain.rungs[-1]
+    assert measure_missed(rng, problem, places, replace(mixture, eta=last.level), last.points, last.log_z) == 0.0
+
+
+def test_points_of_the_prior_cover_an_easy_posterior():
+    assert is_covered(1_000, -1.0)
+    assert not is_covered(1_000, -3.0)
