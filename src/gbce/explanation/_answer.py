@@ -166,8 +166,8 @@ class Answer:
     expected : Mean, optional
         Expected output of the first model under the same noise, exact or simulated.
     against : tuple of str
-        Changed columns whose change, made alone, has the opposite effect on the first model on average over rows of
-        the data: advice against the grain.
+        Changed columns that move against their average effect on the first model over rows of the data: advice against
+        the grain.
     doubt : str
         Why the answer is not called reliable whatever its shares, such as too few refitted models to confirm it. Empty
         if there is no such reason.

@@ -28,7 +28,9 @@ _OF_SPREAD = 3  # significant digits of the spread, for columns with more decima
 _MOST_VALUES = 10_000  # from which the decimals of a column are read
 _VANISHING = 1e-6  # of the scale: smaller numbers are written as 0
 _HIDDEN = 0.5  # of a change, at most, by rounding the value that it starts from
-_STEP = 0.06  # of a column's scale: steps of advice are at most this large
+# Steps of advice are at most this part of a column's scale; on 32 answers of two tables the larger one costs nothing,
+# but in twenty columns that all change a little, it does.
+_STEP, _FINE_STEP = 0.06, 0.025
 _LOST = 0.02  # of the width of a range, at most, by rounding each of its ends inwards
 
 # --- digits of a column ----------------------------------------------------------------------------------------------
@@ -56,7 +58,8 @@ def decimals_of(known: Array, dtype: str = "float64") -> int:
 def readable_step(feature: Feature) -> float:
     """Return the step in which a person would change a number: 1 or 5 times a power of ten, zero for other kinds.
 
-    It is a small part of the scale, but not below the column's last decimal.
+    It is a small part of the scale, but not below the column's last decimal. A real number of unknown digits, which no
+    data were seen of, has a finer step, a power of ten.
 
     Examples
     --------
@@ -65,6 +68,8 @@ def readable_step(feature: Feature) -> float:
     """
     if feature.kind not in ("real", "integer"):
         return 0.0
+    if feature.kind == "real" and feature.digits is None:
+        return float(10.0 ** math.floor(math.log10(feature.scale * _FINE_STEP)))
     power = 10.0 ** math.floor(math.log10(feature.scale * _STEP))
     step = 5.0 * power if feature.scale * _STEP >= 5.0 * power else power
     last = 0.0 if feature.digits is None else min(10.0**-feature.digits, feature.scale)
