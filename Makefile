@@ -1,9 +1,9 @@
-# Two commands: `make demo` and `make test`. Both build .venv on a machine that has Python 3.11 or newer, pip and make.
+# Two commands: `make demo` and `make test`; `make docs` builds the site. All build .venv on a machine that has Python 3.11 or newer, pip and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test suite test-machines paper benchmark lint types clean
+.PHONY: demo docs test suite test-machines paper benchmark lint types clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/bin/python:
@@ -24,8 +24,19 @@ $(VENV)/.installed-paper: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]'
 	@touch $@
 
+# shapiq only for the tables inside
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps shapiq
+	@touch $@ $(VENV)/.installed
+
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
+
+# the site, from pages, docstrings and tutorials that the build runs; warnings are errors
+docs: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going --quiet docs out/site
+	@echo "open out/site/index.html"
 
 # every table and figure of the paper; FLAGS=--fast does without AutoML
 paper: $(VENV)/.installed-paper
@@ -61,4 +72,4 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(VENV)-* out .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* out docs/api docs/tutorials docs/sg_execution_times.rst .mypy_cache .ruff_cache .hypothesis

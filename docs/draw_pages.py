@@ -1,7 +1,6 @@
 """Draw pages in a browser: ``docs/img/explorer-{light,dark,narrow}.png``, ``table-page.png`` and ``notebook.png``.
 
-The explorer is that of the demo's patient, alone and in the cell of a notebook; the table page has twenty patients of
-the same data.
+The explorer is that of the demo's loan, alone and in the cell of a notebook; the table page has twenty refused loans.
 
 ``python docs/draw_pages.py`` needs playwright (extra ``test``) and a Chromium.
 """
@@ -11,18 +10,13 @@ import tempfile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
-from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
-
-import gbce
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "tests")]
 
-from demo import explain_patient
+from demo import explain_loan, fit_lender
 
 from support.browser import HOW_TO_GET_IT, find_chromium
 
@@ -37,7 +31,7 @@ class Picture(NamedTuple):
     top: str | None
 
 
-N_PATIENTS = 20
+N_ROWS = 20
 PICTURES = (
     Picture("light", "light", 1080, 1200, None),
     Picture("dark", "dark", 1080, 900, "changes"),
@@ -56,8 +50,8 @@ def main() -> None:
     if path is None:
         sys.exit(HOW_TO_GET_IT)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        explanation = explain_patient()
-        file = explanation.to_html(Path(folder) / "patient.html")
+        explanation = explain_loan()
+        file = explanation.to_html(Path(folder) / "loan.html")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for name, colours, width, height, top in PICTURES:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
@@ -71,21 +65,14 @@ def main() -> None:
         page.goto(f"file://{cell}")
         page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
         _keep(page, ROOT / "docs" / "img" / "notebook.png")
-        table = explain_patients(N_PATIENTS).to_html(Path(folder) / "patients.html")
+        explainer, model, X = fit_lender()
+        refused = X[model.predict(X) == "refused"].head(N_ROWS)
+        rows = explainer.explain_many(refused, "approved", seed=0, progress=False)
+        table = rows.to_html(Path(folder) / "loans.html")
         page = browser.new_page(viewport={"width": 1080, "height": 1150}, color_scheme="light")
         page.goto(f"file://{table}")
         _keep(page, ROOT / "docs" / "img" / "table-page.png")
         browser.close()
-
-
-def explain_patients(n: int) -> gbce.ExplanationTable:
-    """Explain rows of the diabetes data whose predicted progression is high."""
-    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    model = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(X, y)
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
-    rows = X[model.predict(X) > np.quantile(y, 0.6)].head(n)
-    wish = gbce.AtMost(float(np.median(y)))
-    return gbce.Explainer(model, X, space=space).explain_many(rows, wish, seed=0, progress=False)
 
 
 def _keep(page: Page, picture: Path) -> None:

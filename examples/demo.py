@@ -1,7 +1,7 @@
-"""Explain what would have to change for a patient's predicted disease progression to fall by a third.
+"""Explain what would have had to be different for a refused loan: the example of the README.
 
-Fits a random forest to the diabetes data that ship with scikit-learn, explains one row, prints the answer and what it
-rests on, and saves two pictures to ``out/``. Run it with ``make demo``.
+Fits a model to the synthetic applications of ``loans.csv``, explains one of them, prints the answer and what it rests
+on, and saves two pictures to ``out/``. Run it with ``make demo``.
 """
 
 from pathlib import Path
@@ -11,42 +11,39 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import gbce
 
-NAMES = {
-    "bp": "blood pressure",
-    "s1": "cholesterol",
-    "s2": "ldl",
-    "s3": "hdl",
-    "s4": "chol / hdl",
-    "s5": "log triglycerides",
-    "s6": "blood sugar",
-}
+LOANS = Path(__file__).with_name("loans.csv")
+FIXED = ["age", "job", "home", "years_employed", "late_payments"]
+APPLICANT = 11
 
 
-def explain_patient() -> gbce.Explanation:
-    """Fit a forest and ask what would have to change for one patient."""
-    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    X = X.rename(columns=NAMES).astype(float)
-    model = RandomForestRegressor(200, min_samples_leaf=5, random_state=0, n_jobs=-1).fit(X, y)
-    row = X.iloc[9]
-    now = float(model.predict(X.iloc[[9]])[0])
+def fit_lender() -> tuple[gbce.Explainer, HistGradientBoostingClassifier, pd.DataFrame]:
+    """Return an explainer of the lender's model, the model, and the applications it was fitted to."""
+    loans = pd.read_csv(LOANS, dtype={"job": "category", "home": "category"})
+    X, y = loans.drop(columns="decision"), loans["decision"]
+    model = HistGradientBoostingClassifier(max_iter=80, min_samples_leaf=40, random_state=0).fit(X, y)
+    space = gbce.Space.infer(X, immutable=FIXED, bounds={"loan_amount": (1_000, None)})
+    return gbce.Explainer(model, X, space=space), model, X
 
-    explainer = gbce.Explainer(model, X, space=gbce.Space.infer(X, immutable=["age", "sex"], bounds="data"))
-    return explainer.explain(row, gbce.AtMost(round(2 / 3 * now)), seed=0)
+
+def explain_loan() -> gbce.Explanation:
+    """Ask what would have had to be different for one applicant."""
+    explainer, _, X = fit_lender()
+    return explainer.explain(X.loc[APPLICANT], "approved", seed=0)
 
 
 def main() -> None:
     """Explain, print, draw."""
-    explanation = explain_patient()
+    explanation = explain_loan()
     print(explanation.summary())
 
     folder = Path("out")
     folder.mkdir(exist_ok=True)
-    for name in ("changes", "posterior"):
+    for name in ("before_after", "changes"):
         path = folder / f"demo_{name}.png"
         getattr(explanation.plot, name)()
         plt.savefig(path, dpi=150)

@@ -188,7 +188,7 @@ def page(tables: Tables, facts: Mapping[str, Any], picture: str) -> str:
             *_row_by_row(tables), "",
             *_where_ahead(tables, facts), "",
             "## All tables", "",
-            _wrapped(f"CSV files in [{FILES}]({FILES}); [columns.txt]({FILES}/columns.txt) explains their "
+            _wrapped(f"CSV files in `docs/{FILES}`; [columns.txt]({FILES}/columns.txt) explains their "
                      "columns."), "",
             "## How to run it", "",
             _wrapped(_HOW_TO_RUN),

@@ -72,11 +72,13 @@ def test_every_result_names_a_command_that_is_there():
 
 
 def test_links_between_documents_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")]:
         for target, anchor in re.findall(
             r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")
         ):
             there = (page.parent / target) if target else page
+            if target.endswith(".rst"):
+                continue  # built by make docs, which checks it
             assert there.exists(), f"{page.name}: {target}"
             if anchor and there.suffix == ".md":
                 heads = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)

@@ -10,6 +10,7 @@ from gbce.plots import Plots, TablePlots
 
 DOCS = Path(__file__).parents[2] / "docs"
 GALLERY = runpy.run_path(str(DOCS / "draw_gallery.py"))
+RUNNER = runpy.run_path(str(DOCS / "run_pages.py"))
 BLOCKS = GALLERY["read_blocks"](GALLERY["PAGE"].read_text())
 
 
@@ -26,29 +27,29 @@ def test_every_picture_has_an_example():
 def test_every_example_has_a_small_picture():
     names = [block.picture for block in BLOCKS if ".plot." in block.code]
     assert None not in names
-    files = sorted(f"gallery/{path.stem}" for path in (DOCS / "img" / "gallery").glob("*.png"))
+    files = sorted(str(path.relative_to(DOCS)) for path in (DOCS / "img" / "gallery").glob("*.png"))
     assert sorted(names) == files  # none is missing, none is left over
-    drawn = [DOCS / "img" / f"{name}.png" for name in (*elsewhere(), "before_after")]
-    for path in [*(DOCS / "img" / "gallery").glob("*.png"), *drawn]:
+    for path in [*(DOCS / "img" / "gallery").glob("*.png"), *elsewhere()]:
         assert path.stat().st_size < GALLERY["LARGEST"], path
 
 
 def elsewhere():
     """Return the pictures that blocks of other pages draw."""
-    blocks = [block for page in GALLERY["OTHERS"] for block in GALLERY["read_blocks"](page.read_text())]
-    return [block.picture for block in blocks if block.picture]
+    pages = [page for page in RUNNER["pages"]() if page != GALLERY["PAGE"]]
+    blocks = [(page, block) for page in pages for block in RUNNER["read_blocks"](page.read_text())]
+    return {(page.parent / block.picture).resolve() for page, block in blocks if block.picture}
 
 
 def test_every_picture_of_the_docs_is_drawn_by_a_script_and_shown_on_a_page():
     comparison = DOCS.parent / "benchmarks" / "rivals" / "__main__.py"
     scripts = "".join(path.read_text() for path in [*DOCS.glob("draw_*.py"), comparison])
-    pages = "".join(path.read_text() for path in [*DOCS.glob("*.md"), DOCS.parent / "README.md"])
-    found = [path.stem for path in (DOCS / "img").glob("*.png")]
-    assert set(elsewhere()) <= set(found)
-    for name in found:
-        parts = name.split("-")  # such as explorer-dark
-        assert name in elsewhere() or all(part in scripts for part in (f"{parts[0]}", parts[-1])), name
-        assert f"img/{name}.png" in pages, name
+    pages = "".join(path.read_text() for path in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"])
+    found = sorted((DOCS / "img").glob("*.png"))
+    assert elsewhere() <= set(found)
+    for path in found:
+        parts = path.stem.split("-")  # such as explorer-dark
+        assert path in elsewhere() or all(part in scripts for part in (parts[0], parts[-1])), path
+        assert f"img/{path.name}" in pages, path
 
 
 def test_the_lines_of_the_gallery_run():
@@ -57,8 +58,8 @@ def test_the_lines_of_the_gallery_run():
     drawn = {name: len(figure.axes) for name, figure in GALLERY["run_blocks"](fewer)}
     assert list(drawn) == [block.picture for block in BLOCKS if block.picture]
     assert all(drawn.values())
-    assert drawn["gallery/pairs"] == 6
-    assert drawn["gallery/disagreement"] == 2
+    assert drawn["img/gallery/pairs.png"] == 6
+    assert drawn["img/gallery/disagreement.png"] == 2
 
 
 @pytest.mark.parametrize("text", ["no block", "```python\nx = 1\n```"])

@@ -7,12 +7,12 @@ import os
 import pickle
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from hashlib import sha256
+from typing import Any, Generic, Literal, TypeVar
 
 import joblib
 import numpy as np
@@ -28,9 +28,10 @@ from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, requir
 from gbce.explainer import Progress, Session, is_shown
 from gbce.predictors import Lockstep, Predictor
 
-__all__ = ["Allowance", "OnError", "explain_many"]
+__all__ = ["Allowance", "OnError", "Packed", "explain_many"]
 
 OnError = Literal["record", "raise"]
+T = TypeVar("T")
 
 _MODELS_SHARE = 0.9  # of the total time, chosen by hand: the rest is for computing figures after the model calls
 _ROWS_PER_GROUP = 16  # rows that share their time and paid model calls, and are lost if the process is killed; by hand
@@ -217,35 +218,40 @@ def _explain_groups(
     options: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
     options |= {"initializer": _watch_parent, "initargs": (os.getpid(),)}
     pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **options)
-    packed = _PackedSession.of(session)
+    packed = Packed.of(session)
     yield from pool(joblib.delayed(_explain_packed)(packed, *group) for group in arguments())
 
 
 @dataclass(frozen=True)
-class _PackedSession:
-    """A pickled session with the id of its run; each worker unpacks it once and keeps what it learns of the models.
+class Packed(Generic[T]):
+    """A pickled object with the digest of its bytes; each process unpacks it once and keeps what it learns of models.
 
-    It is an array of bytes because joblib sends large arrays once, and not with every group.
+    ``packed`` is an array of bytes because joblib sends large arrays once, and not with every group.
     """
 
-    run: str
+    digest: str
     packed: Array
 
     @classmethod
-    def of(cls, session: Session) -> "_PackedSession":
-        packed = pickle.dumps(joblib.wrap_non_picklable_objects(session, keep_wrapper=False))
-        return cls(uuid.uuid4().hex, np.frombuffer(packed, dtype=np.uint8))
+    def of(cls, thing: T) -> "Packed[T]":
+        """Pickle an object; functions and classes that cannot be imported elsewhere travel by value."""
+        packed = pickle.dumps(joblib.wrap_non_picklable_objects(thing, keep_wrapper=False))
+        return cls(sha256(packed).hexdigest(), np.frombuffer(packed, dtype=np.uint8))
 
-    def unpack(self) -> Session:
-        found = _unpacked.get(self.run)
+    def unpack(self) -> T:
+        """Return the object, the same one whenever this process unpacks it again before another one."""
+        found = _unpacked.get(self.digest)
         if found is None:
             found = pickle.loads(self.packed.tobytes())
             _unpacked.clear()
-            _unpacked[self.run] = found
+            _unpacked[self.digest] = found
         return found
 
+    def __dask_tokenize__(self) -> str:
+        return self.digest
 
-_unpacked: dict[str, Session] = {}  # in a worker process: the session of its run
+
+_unpacked: dict[str, Any] = {}  # in a worker process: what it last unpacked
 
 
 def _watch_parent(parent: int) -> None:
@@ -260,7 +266,7 @@ def _exit_after(parent: int) -> None:
     os._exit(1)
 
 
-def _explain_packed(packed: _PackedSession, *group: Any) -> Done:
+def _explain_packed(packed: Packed[Session], *group: Any) -> Done:
     return _explain_group(packed.unpack(), *group)
 
 

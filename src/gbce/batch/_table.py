@@ -1,21 +1,22 @@
 """The result for many rows: the tables of single explanations, stacked, and their rows as encoded by the space."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gbce._validation import show
-from gbce.base import Array
+from gbce._validation import printable, show
+from gbce.base import Array, Target
 from gbce.decisions import Rule, answers_among, match_label, stack_points
 from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
 from gbce.metrics import MOSTLY, Verdict, unknown_errors, unknown_figures
 from gbce.space import Space, plain_records
+from gbce.targets import Class, Numeric
 
 if TYPE_CHECKING:
     from gbce.plots import TablePlots
@@ -26,6 +27,7 @@ __all__ = [
     "EncodedRows",
     "ExplanationTable",
     "Record",
+    "RowFacts",
     "failure_of",
     "record_of",
     "stack_encoded",
@@ -43,6 +45,7 @@ _NO_ANSWER = {
 }  # fmt: skip
 ANSWER = "answer"  # used like the label of a rule, for explanation.answer
 _SENTENCES = ("sampling_note", "posterior_note", "verdict")  # the last is an alias of the first
+_BY_ROW = ("counterfactuals", "pointwise", "distribution", "importance", "diagnostics", "answers")
 _CHANGES = ["rule", "feature", "from", "to", "change"]
 
 # --- encoded rows ----------------------------------------------------------------------------------------------------
@@ -89,6 +92,13 @@ class EncodedRows:
     place: Array
     target: str = ""
 
+    def take(self, where: Array) -> "EncodedRows":
+        """Return the rows at some positions."""
+        mine = np.isin(self.place, where)
+        place = np.searchsorted(where, self.place[mine])
+        picked = (self.x0[where], self.answers[where], self.answered[where], self.decisions[mine], place)
+        return EncodedRows(self.space, *picked, self.target)
+
 
 def stack_encoded(rows: Sequence[EncodedRow]) -> EncodedRows | None:
     """Stack rows of one space; None if there are none."""
@@ -107,6 +117,37 @@ def stack_encoded(rows: Sequence[EncodedRow]) -> EncodedRows | None:
     )
 
 
+class RowFacts(NamedTuple):
+    """What letters state of one row and its answer, beside the encoded points.
+
+    ``now`` and ``output`` are the first model's outputs at the row and at the answer; ``sampled`` is whether a
+    posterior was drawn.
+    """
+
+    target: Target
+    model: str
+    now: float
+    now_reached: bool
+    output: float
+    reached: bool
+    reliability: Share | None
+    survival: Share | None
+    promised: float | None
+    sampled: bool
+
+
+def facts_of(explanation: Explanation) -> RowFacts | None:
+    """Return the facts of an explanation; None without an answer, or for a target that is a function."""
+    answer, target, row = explanation.answer, explanation.target, explanation.row
+    if answer is None or not isinstance(target, (Class, Numeric)):
+        return None
+    return RowFacts(
+        target, explanation.models[0], float(row.outputs[0, 0]), bool(row.reached[0, 0]),
+        float(answer.decision.outputs[0]), answer.reached, answer.reliability, answer.survival, answer.promised,
+        explanation.draws.info.draws_posterior,
+    )  # fmt: skip
+
+
 # --- the result for many rows ----------------------------------------------------------------------------------------
 
 
@@ -123,6 +164,7 @@ class Record:
     changes: pd.DataFrame
     rules: tuple[str, ...]
     encoded: EncodedRow
+    facts: RowFacts | None = None
 
 
 def record_of(explanation: Explanation) -> Record:
@@ -148,6 +190,7 @@ def record_of(explanation: Explanation) -> Record:
             stack_points(answers_among(explanation.decisions), len(explanation.space)),
             explanation.target.describe(),
         ),
+        facts_of(explanation),
     )
 
 
@@ -223,6 +266,8 @@ class ExplanationTable:
         The result of :meth:`changes`.
     encoded : EncodedRows, optional
         Encoded rows, answers and decisions, for :attr:`rows` and :meth:`to_html`.
+    facts : tuple of RowFacts or None
+        By row, what :meth:`letters` states.
 
     Examples
     --------
@@ -249,12 +294,54 @@ class ExplanationTable:
     rules: tuple[str, ...] = ()
     moves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["row", *_CHANGES]))
     encoded: EncodedRows | None = None
+    facts: tuple[RowFacts | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.diagnostics)
 
     def __repr__(self) -> str:
         return f"<ExplanationTable: {self._counts()}; print(table.summary()) shows it>"
+
+    def __str__(self) -> str:
+        """One line per row with its whole answer; failed rows with their error."""
+        lines = zip(self.diagnostics.index, self.answers["sentence"], self.diagnostics["error"], strict=True)
+        return "\n".join(
+            f"{printable(str(label))}: {sentence or error or 'no answer'}" for label, sentence, error in lines
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the labels of the rows."""
+        return iter(self.diagnostics.index)
+
+    def __getitem__(self, label: Any) -> "ExplanationTable":
+        """Return the table of the row with a label, of all of them where it is not unique.
+
+        Raises
+        ------
+        KeyError
+            If there is no such row.
+        """
+        where = np.flatnonzero([one == label for one in self.diagnostics.index])
+        if len(where) == 0:
+            raise KeyError(f"there is no row {label!r}; the first rows are {self.diagnostics.index[:5].tolist()}")
+        kept = {name: self._take(getattr(self, name), label, where) for name in _BY_ROW}
+        own = self.diagnostics.iloc[where]
+        return replace(
+            self,
+            **kept,
+            moves=self.moves[[one == label for one in self.moves["row"]]],
+            n_model_calls=int(own["n_model_calls"].sum(skipna=True)),
+            n_model_rows=int(own["n_model_rows"].sum(skipna=True)),
+            encoded=None if self.encoded is None else self.encoded.take(where),
+            facts=tuple(self.facts[i] for i in where) if self.facts else (),
+        )
+
+    @staticmethod
+    def _take(frame: pd.DataFrame, label: Any, where: Array) -> pd.DataFrame:
+        """Return the lines of a row in one of the tables."""
+        if frame.index.nlevels == 1:
+            return frame.iloc[where]
+        return frame[[one == label for one in frame.index.get_level_values(0)]]
 
     def _repr_html_(self) -> str:
         text = f"<p>{escape(self._counts())}</p>"
@@ -407,6 +494,36 @@ class ExplanationTable:
         page = table_page(self, groups=groups)
         return page if path is None else write_page(page, path)
 
+    def letters(self, reasons: Mapping[str, str], **options: Any) -> pd.DataFrame:
+        """Return letters for mail merge, one line per row: reasons, what would have been, receipt and text.
+
+        Parameters
+        ----------
+        reasons : mapping of str to str
+            The reason for each column, as text or code.
+        **options
+            As in :meth:`gbce.Explanation.letter`, but for ``alternatives``, which a table does not have.
+
+        Returns
+        -------
+        DataFrame
+            By row: ``reason_1`` to ``reason_4``, ``would_have``, ``depends``, ``receipt``, the whole ``text``, and
+            ``refused`` with the reason in one sentence where there must be no letter.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
+        >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
+        >>> target = gbce.AtLeast(0)
+        >>> table = explainer.explain_many(data[:3], target, seed=0, posterior=False, progress=False)
+        >>> table.letters({"pay": "Income insufficient", "debt": "Excessive obligations"}).shape
+        (3, 9)
+        """
+        from gbce.words import letters_of
+
+        return letters_of(self, reasons, **options)
+
     def summary(self) -> str:
         """Return a readable summary: numbers of rows by status, quality of the draws, and the rules compared."""
         status = ", ".join(self._count_words(self.diagnostics["status"]))
@@ -465,6 +582,7 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
         moves=_stack_changes([record.changes for record in records], keys),
         encoded=stack_encoded([record.encoded for record in records]),
+        facts=tuple(record.facts for record in records),
     )
 
 

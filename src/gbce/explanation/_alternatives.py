@@ -4,7 +4,7 @@ Strategies and points are found in :meth:`gbce.Explainer.explain` (:mod:`gbce.de
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +57,8 @@ class Alternatives:
         Share of everything else, and its error: of draws that follow none of these strategies or miss the target.
     note : str
         Why the list is empty; empty if it is not.
+    x : array of shape (k, d)
+        The points of the strategies, encoded.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Alternatives:
     other: float
     other_se: float
     note: str = ""
+    x: Array = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -133,7 +136,7 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
         found.holds[points],
     )
     table = _build_table(explanation, found.x[points], dict(zip(_FIGURES, figures, strict=True)))
-    return Alternatives(table, other, estimate_error(draws, found, other))
+    return Alternatives(table, other, estimate_error(draws, found, other), x=found.x[points])
 
 
 def _build_table(explanation: "Explanation", x: Array, figures: dict[str, Array]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -61,6 +61,7 @@ from gbce.trees import Proof
 
 if TYPE_CHECKING:
     from gbce.plots import Plots
+    from gbce.words import Certificate, Letter
 
 __all__ = ["Explanation", "require_explanation"]
 
@@ -706,6 +707,118 @@ class Explanation:
         from gbce.pages import explore
 
         return explore(self, path, frontier=frontier)
+
+    def to_text(self, language: str = "en", *, audience: Literal["person", "analyst"] = "person") -> str:
+        """Return the answer in plain sentences: what would have been different, the result then, and how reliable.
+
+        Words for probabilities always stand with the number. Nothing is stated that the figures deny: of draws that
+        are not trustworthy, nothing at all.
+
+        Parameters
+        ----------
+        language : str
+            ``"en"`` or ``"ja"``; every language is one catalogue, a file of ``gbce.words``.
+        audience : {"person", "analyst"}
+            For analysts also the cost, proved bounds, the posterior and other ways with their shares.
+
+        Raises
+        ------
+        ValueError
+            If there is no answer that reaches the target, with the reason.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
+        >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
+        >>> explanation = explainer.explain({"pay": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0, posterior=False)
+        >>> explanation.to_text().split(".")[0]
+        'As things are, the model predicts -20'
+        """
+        from gbce.words import to_text
+
+        return to_text(self, language, audience=audience)
+
+    def letter(self, reasons: Mapping[str, str], **options: Any) -> "Letter":
+        """Return a letter: at most four reasons in the lender's words, and what would have led to another result.
+
+        The reasons stand on the first page, what would have led to another result on a page of its own with what it
+        depends on and a receipt. Reasons are columns that the answer changes, the largest change first, then those of
+        other ways. It is not legal advice.
+
+        Parameters
+        ----------
+        reasons : mapping of str to str
+            The reason for each column, as text or code.
+        **options
+            ``protected``: columns that must not be advice. ``language``: ``"en"`` or ``"ja"``. ``sender``,
+            ``subject``, ``contact``, ``model``, ``date``: words of the letter; today by default. ``alternatives``:
+            most ways beside the answer, 2 by default; only those that are reliable are listed.
+
+        Returns
+        -------
+        Letter
+            With its ``.text`` and ``.html``.
+
+        Raises
+        ------
+        gbce.words.LetterError
+            In one sentence, if a column has no reason, if a protected or immutable column would be advice, if the
+            answer does not reach the target or is not reliable, or if the posterior is not to be trusted; a
+            ``ValueError``.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
+        >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
+        >>> explanation = explainer.explain({"pay": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0, posterior=False)
+        >>> letter = explanation.letter({"pay": "Income insufficient", "debt": "Excessive obligations"})
+        >>> letter.reasons
+        (('pay', 'Income insufficient'),)
+        """
+        from gbce.words import letter_of
+
+        return letter_of(self, reasons, **options)
+
+    def certificate(
+        self, model: str | Path, *, classes: Sequence[Any] | None = None, trust_pickle: bool = False
+    ) -> "Certificate":
+        """Return what is claimed about the row as a small file that anyone can check with the model file alone.
+
+        It holds row, answer, hash of the model file, bounds, rules, reliability, safe range and proof.
+        ``certificate.check(model)`` and ``gbce verify`` compute all of it again and believe nothing.
+
+        Parameters
+        ----------
+        model : str or Path
+            The file of the model, see :func:`gbce.predictors.load_model`. The certificate is checked with it at once.
+        classes : sequence, optional
+            Names of the model's classes, if the explainer was given them by :func:`gbce.classifier`.
+        trust_pickle : bool
+            Whether the file may be a pickle, which runs the code in it.
+
+        Raises
+        ------
+        gbce.words.CertificateError
+            If the model file does not confirm the explanation, or it has several models, no answer, or rules that are
+            functions; a ``ValueError``.
+        """
+        from gbce.words import certify
+
+        return certify(self, model, classes=classes, trust_pickle=trust_pickle)
+
+    def log_mlflow(self, folder: str = "model_explanations_gbce") -> None:
+        """Log the explanation to the active run of MLflow: the file, the page, its tables, and figures as metrics.
+
+        Parameters
+        ----------
+        folder : str
+            Folder of the run's artifacts.
+        """
+        from gbce.files import log_mlflow
+
+        log_mlflow(self, folder)
 
     def save(self, path: str | Path, *, pool: bool | None = None) -> Path:
         """Write everything atomically to one file; :func:`gbce.load` reads it back.

@@ -3,7 +3,7 @@
 Users' names and values are data: they are embedded as JSON and shown as text, never parsed as markup.
 """
 
-from gbce.pages._document import build_page, compare_receipts, pack_array, receipt_of, write_page
+from gbce.pages._document import build_page, compare_receipts, hash_content, pack_array, receipt_of, write_page
 from gbce.pages._explorer import explore
 from gbce.pages._table_page import table_page
 from gbce.pages._widget import make_widget, view_explanation, view_table
@@ -12,6 +12,7 @@ __all__ = [
     "build_page",
     "compare_receipts",
     "explore",
+    "hash_content",
     "make_widget",
     "pack_array",
     "receipt_of",

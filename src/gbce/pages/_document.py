@@ -32,6 +32,7 @@ __all__ = [
     "compare_receipts",
     "effective_factor",
     "gather_points",
+    "hash_content",
     "pack_array",
     "read_assets",
     "receipt_of",
@@ -188,7 +189,7 @@ def receipt_of(explanation: Explanation) -> dict[str, Any]:
         "models": [printable(name) for name in explanation.models],
         "identities": [printable(name) for name in query.identities if name],
         "target": printable(explanation.target.describe()),
-        "columns": _hash_content(space_fields(space)),
+        "columns": hash_content(space_fields(space)),
         "conditions": [printable(one) for one in explanation.conditions],
         **{name: printable(text) for name, text in query.settings if name not in ("sampler", "libraries")},
         "eta": explanation.eta,
@@ -256,10 +257,11 @@ def row_hash(row: pd.DataFrame) -> str:
     >>> row_hash(pd.DataFrame({"b": [1.0], "a": ["x"]})) == row_hash(pd.DataFrame({"a": ["x"], "b": [1.0]}))
     True
     """
-    return _hash_content(plain_records(row.reset_index(drop=True))[0])
+    return hash_content(plain_records(row.reset_index(drop=True))[0])
 
 
-def _hash_content(content: dict[str, Any]) -> str:
+def hash_content(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of plain data as ASCII JSON with sorted keys and no blanks."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

@@ -8,6 +8,7 @@ memory.
 from gbce.predictors._columns import as_numbers, fitted_columns, in_order, made_by, map_in_turn
 from gbce.predictors._estimators import as_predictor, check_data, classifies, folds_of, input_maker, rows_of
 from gbce.predictors._frameworks import catboost_rows
+from gbce.predictors._model_files import ModelFileError, hash_model, load_model
 from gbce.predictors._panel import Lockstep, Panel
 from gbce.predictors._predictor import Classifier, PredictionError, Predictor, classifier
 from gbce.predictors._reference import Partition, Reference, pick_rows, same_answers
@@ -16,6 +17,7 @@ from gbce.predictors._remote import Remote, Usage
 __all__ = [
     "Classifier",
     "Lockstep",
+    "ModelFileError",
     "Panel",
     "Partition",
     "PredictionError",
@@ -31,8 +33,10 @@ __all__ = [
     "classifies",
     "fitted_columns",
     "folds_of",
+    "hash_model",
     "in_order",
     "input_maker",
+    "load_model",
     "made_by",
     "map_in_turn",
     "pick_rows",

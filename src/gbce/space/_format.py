@@ -16,7 +16,16 @@ from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._feature import MOST_DIGITS, ROUNDING, Feature, deviations
 
-__all__ = ["decimals_of", "label_text", "number_text", "pair_text", "range_text", "readable_step", "value_text"]
+__all__ = [
+    "decimals_of",
+    "ends_text",
+    "label_text",
+    "number_text",
+    "pair_text",
+    "range_text",
+    "readable_step",
+    "value_text",
+]
 
 # All chosen by hand.
 _DIGITS = 6  # significant digits where nothing is known of the column: as many as a person would copy out
@@ -200,9 +209,7 @@ def pair_text(
 def range_text(feature: Feature, codec: Any, low: float, high: float, inside: float | None = None) -> str:
     """Write a range of values, its ends rounded inwards, see :meth:`gbce.Space.format_range`."""
     ends = low, high
-    if feature.kind == "real":
-        low, high = _round_inwards(feature, low, high, inside)
-    texts = ["" if np.isinf(end) else value_text(feature, codec, end, exact=True, quoted=True) for end in (low, high)]
+    texts = ends_text(feature, codec, low, high, inside, quoted=True)
     tail = _unit_text(feature)
     if np.isinf(ends).all():
         return "any value"
@@ -211,6 +218,18 @@ def range_text(feature: Feature, codec: Any, low: float, high: float, inside: fl
     if np.isinf(ends[1]):
         return f"at least {texts[0]}{tail}"
     return f"{texts[0]} to {texts[1]}{tail}"
+
+
+def ends_text(
+    feature: Feature, codec: Any, low: float, high: float, inside: float | None = None, *, quoted: bool = False
+) -> tuple[str, str]:
+    """Write the ends of a range without unit, rounded inwards, an open one as an empty string."""
+    if feature.kind == "real":
+        low, high = _round_inwards(feature, low, high, inside)
+    first, last = (
+        "" if np.isinf(end) else value_text(feature, codec, end, exact=True, quoted=quoted) for end in (low, high)
+    )
+    return first, last
 
 
 def _round_inwards(feature: Feature, low: float, high: float, inside: float | None) -> tuple[float, float]:

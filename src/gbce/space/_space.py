@@ -16,7 +16,7 @@ from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._feature import ROUNDING, Feature, Kind
-from gbce.space._format import label_text, pair_text, range_text, readable_step, value_text
+from gbce.space._format import ends_text, label_text, pair_text, range_text, readable_step, value_text
 from gbce.space._frames import Layout
 from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
 from gbce.space._limits import (
@@ -519,6 +519,16 @@ class Space:
         ('0.13 to 0.93', 'up to 0.48')
         """
         return range_text(self.features[j], self.codecs[j], low, high, inside)
+
+    def format_ends(self, j: int, low: float, high: float, *, inside: float | None = None) -> tuple[str, str]:
+        """Write the ends of a range as :meth:`format_range` does, without words and unit; an open end is empty.
+
+        Examples
+        --------
+        >>> Space.real(["ltv"], digits={"ltv": 2}).format_ends(0, 0.12345, np.inf)
+        ('0.13', '')
+        """
+        return ends_text(self.features[j], self.codecs[j], low, high, inside)
 
     # --- admissible points ----------------------------------------------------------------------------------
 

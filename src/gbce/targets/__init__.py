@@ -5,7 +5,7 @@ loss and one verdict per row. Defaults are filled in twice: ``resolve`` uses the
 its output for the row that is explained.
 """
 
-from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target
+from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target, format_probability
 from gbce.targets._numeric import AtLeast, AtMost, Change, Numeric, Range, Value
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "Range",
     "Value",
     "as_target",
+    "format_probability",
 ]

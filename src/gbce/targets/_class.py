@@ -13,7 +13,7 @@ from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 from gbce.targets._numeric import Numeric
 
-__all__ = ["SMALLEST_PROBABILITY", "Class", "Loss", "Multi", "as_target"]
+__all__ = ["SMALLEST_PROBABILITY", "Class", "Loss", "Multi", "as_target", "format_probability"]
 
 # --- classes ---------------------------------------------------------------------------------------------------------
 
@@ -119,9 +119,9 @@ class Class(Target):
         """
         own = self.probability == _OWN_DECISION
         if reached and own:
-            return f"says {self.label!r} (probability {_format_probability(output)})"
+            return f"says {self.label!r} (probability {format_probability(output)})"
         wanted = "" if own else f" (wanted: {self._describe_wanted()})"
-        return f"gives {self.label!r} a probability of {_format_probability(output)}{wanted}"
+        return f"gives {self.label!r} a probability of {format_probability(output)}{wanted}"
 
     def _describe_wanted(self) -> str:
         if isinstance(self.probability, tuple):
@@ -148,7 +148,7 @@ def find_class(label: Any, classes: tuple[Any, ...], model: str) -> int:
     raise ValueError(f"{model} never saw the label {label!r}; its classes are {list(classes)}.{hint}")
 
 
-def _format_probability(p: float) -> str:
+def format_probability(p: float) -> str:
     """Return a probability with two digits, or as many as distinguish it from one half, zero and one."""
     return next((text for n in (2, 3, 4) if float(text := f"{p:.{n}f}") not in (0.0, _OWN_DECISION, 1.0)), f"{p:.4g}")
 

@@ -1,0 +1,352 @@
+"""Read what a command is given: tables of any size, rows, targets as people write them, and settings in TOML."""
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce.targets import AtLeast, AtMost, Change, Class, Range, Value
+
+__all__ = ["Picked", "Settings", "UsageError", "parse_target", "read_settings", "read_table"]
+
+STDIN = "-"
+_CHUNK = 100_000  # lines that are read at a time, by hand: tens of megabytes
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+
+class UsageError(ValueError):
+    """A command that is wrong in itself, whatever the files hold."""
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Which row of a table is meant: a position, a value of a column, or the values of the row themselves."""
+
+    text: str
+    position: int | None = None
+    column: str | None = None
+    value: str | None = None
+    values: Mapping[str, Any] | None = None
+
+    @classmethod
+    def parse(cls, text: str, index: str | None) -> "Picked":
+        """Return what ``--row`` says: a name if an ``index`` is given, else a position, COLUMN=VALUE or JSON.
+
+        Examples
+        --------
+        >>> Picked.parse("17", None).position, Picked.parse("id=A7", None).value
+        (17, 'A7')
+        """
+        if text == STDIN:
+            text = sys.stdin.read()
+        if text.lstrip().startswith("{"):
+            try:
+                return cls(text, values=json.loads(text))
+            except json.JSONDecodeError as error:
+                raise UsageError(f"--row is not JSON: {error}") from None
+        if index is not None:
+            return cls(text, column=index, value=text)
+        if re.fullmatch(r"\d+", text):
+            return cls(text, position=int(text))
+        column, equal, value = text.partition("=")
+        if not equal:
+            raise UsageError(f"--row {text!r}: give a position from 0, COLUMN=VALUE, or JSON; --index names rows")
+        return cls(text, column=column.strip(), value=value.strip())
+
+    def find(self, chunk: pd.DataFrame, start: int) -> pd.DataFrame:
+        """Return the rows of a part of a table, which begins at row ``start``, that are meant."""
+        if self.position is not None:
+            at = self.position - start
+            return chunk.iloc[at : at + 1] if 0 <= at < len(chunk) else chunk.iloc[:0]
+        if self.column is None:
+            return chunk.iloc[:0]
+        _require_columns(chunk, [self.column], "--row or --index")
+        return chunk[chunk[self.column].astype(str) == self.value]
+
+
+def read_table(
+    path: str, kind: str | None = None, *, most: int | None = None, picked: Picked | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a table in parts; return its rows, a random ``most`` of them if there are more, and those that are picked.
+
+    Memory is bounded by ``most`` rows and one part, whatever the size of the file.
+    """
+    rng, keys, kept, found, start = np.random.default_rng(0), np.zeros(0), [], [], 0
+    for chunk in _read_parts(path, kind):
+        if picked is not None:
+            found.append(picked.find(chunk, start))
+        start += len(chunk)
+        kept.append(chunk)
+        keys = np.concatenate([keys, rng.random(len(chunk))])
+        if most is not None and len(keys) > most:
+            stays = np.sort(np.argpartition(keys, most)[:most])
+            kept, keys = [_join(kept).iloc[stays]], keys[stays]
+    if start == 0:
+        raise ValueError(f"{_name(path)} has no rows")
+    return _join(kept), _join(found) if found else kept[0].iloc[:0]
+
+
+def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Join parts of a table; a column that is read as numbers in one part and as strings in another is strings."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = pd.concat(parts)
+    for name in [one for one in whole.columns if whole[one].dtype == "object"]:
+        known = whole[name].notna()
+        whole.loc[known, name] = whole.loc[known, name].astype(str)
+    return whole
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _read_parts(path: str, kind: str | None) -> Iterator[pd.DataFrame]:
+    """Yield a table in parts, indexed by position."""
+    kind = kind or _FORMATS.get(Path(path).suffix.lower()) or ("csv" if path == STDIN else None)
+    if kind is None:
+        known = ", ".join(sorted(_FORMATS))
+        raise UsageError(f"the format of {path} is not known by its name ({known}): give it by --input")
+    source: Any = sys.stdin.buffer if path == STDIN else path
+    if path != STDIN and not Path(path).is_file():
+        raise FileNotFoundError(f"there is no table {path}")
+    start = 0
+    try:
+        for part in _OPENERS[kind](source):
+            yield part.set_axis(pd.RangeIndex(start, start + len(part)))
+            start += len(part)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
+        reason = " ".join(str(error).replace("C error: ", "").split())
+        raise ValueError(f"{_name(path)} could not be read as {kind}: {reason:.300}") from None
+
+
+def _open_csv(source: Any, separator: str = ",") -> Iterator[pd.DataFrame]:
+    with pd.read_csv(source, sep=separator, chunksize=_CHUNK, encoding="utf-8-sig", low_memory=False) as parts:
+        for part in parts:
+            if not isinstance(part.index, pd.RangeIndex):  # pandas takes surplus fields for an index
+                raise ValueError(f"its lines have more fields than its header, which has {part.shape[1]}")
+            yield part
+
+
+def _open_jsonl(source: Any) -> Iterator[pd.DataFrame]:
+    with pd.read_json(source, lines=True, chunksize=_CHUNK, dtype=False, convert_dates=False) as parts:
+        for part in parts:
+            yield part.infer_objects()
+
+
+def _open_parquet(source: Any) -> Iterator[pd.DataFrame]:
+    try:
+        from pyarrow import ArrowInvalid
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'gbce[parquet]'") from None
+    if source is sys.stdin.buffer:
+        import io
+
+        source = io.BytesIO(source.read())
+    try:
+        with ParquetFile(source) as file:
+            for batch in file.iter_batches(batch_size=_CHUNK):
+                yield batch.to_pandas()
+    except ArrowInvalid as error:
+        raise ValueError(str(error)) from None
+
+
+_OPENERS = {
+    "csv": _open_csv,
+    "tsv": lambda source: _open_csv(source, "\t"),
+    "jsonl": _open_jsonl,
+    "parquet": _open_parquet,
+}
+
+
+def _require_columns(table: pd.DataFrame, names: list[str], where: str) -> None:
+    """Raise if a table lacks a column, with the nearest name."""
+    for name in names:
+        if name not in table.columns:
+            near = get_close_matches(name, list(map(str, table.columns)), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {list(map(str, table.columns))}"
+            raise ValueError(f"{where} names the column {name!r}, which the table does not have{hint}")
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})")
+_LIMIT = re.compile(rf"(<=|≤|>=|≥|=)\s*({_NUMBER})")
+_CHANGE = re.compile(r"([-+](?:\d+\.?\d*|\.\d+))(\s*%)?")
+_ABOUT = re.compile(rf"=?\s*({_NUMBER})\s*(?:±|\+-|\+/-)\s*({_NUMBER})")
+_SURE = re.compile(rf"(.+?)\s*(?:(?:>=|≥)\s*({_NUMBER})|(?:=|:)\s*({_NUMBER})\s*\.\.\s*({_NUMBER}))")
+
+
+def parse_target(text: str, classes: tuple[Any, ...] | None) -> Any:
+    """Return the target that a person wrote, for a model with ``classes``, or ``None`` for one that returns numbers.
+
+    Examples
+    --------
+    >>> parse_target("<=140", None), parse_target("approved>=0.8", ("approved", "declined"))
+    (AtMost(scale=None, tolerance=None, loss='squared', y=140.0), Class(label='approved', probability=0.8))
+    >>> parse_target("-10%", None).describe(), parse_target("0.8..1", None).describe()
+    ("10% below the row's output", 'between 0.8 and 1')
+    """
+    text = text.strip()
+    if classes is not None:
+        return _parse_class(text, {str(label): label for label in classes})
+    if found := _RANGE.fullmatch(text):
+        return Range(float(found[1]), float(found[2]))
+    if found := _ABOUT.fullmatch(text):
+        return Value(float(found[1]), tolerance=float(found[2]))
+    if found := _LIMIT.fullmatch(text):
+        kind = Value if found[1] == "=" else AtMost if found[1] in "<=≤" else AtLeast
+        return kind(float(found[2]))
+    if found := _CHANGE.fullmatch(text):
+        return Change(float(found[1]) / 100, relative=True) if found[2] else Change(float(found[1]))
+    raise UsageError(
+        f"--target {text!r} is not understood for a model that returns numbers: write '<=140', '>=10', '0.8..1', "
+        "'140±5', '+10%' or '-5'; --classes names the classes of a classifier"
+    )
+
+
+def _parse_class(text: str, labels: dict[str, Any]) -> Class:
+    """Return a target on a class, with a probability if one is given."""
+    if text in labels:
+        return Class(labels[text])
+    listed = ", ".join(labels)
+    if (found := _SURE.fullmatch(text)) and found[1] in labels:
+        if found[2] is not None:
+            return Class(labels[found[1]], probability=float(found[2]))
+        return Class(labels[found[1]], probability=(float(found[3]), float(found[4])))
+    near = get_close_matches(text, list(labels), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    some = next(iter(labels))
+    raise UsageError(
+        f"--target {text!r} is not a class of the model; its classes are {listed}.{hint} A probability is written "
+        f"'{some}>=0.8' or '{some}=0.8..1'"
+    )
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+_TABLES = ("target", "constraints", "data", "model", "columns", "options", "reasons", "letter")
+_COLUMN = (
+    "kind", "mutable", "direction", "bounds", "levels", "scale", "missing", "label", "unit", "digits", "protected",
+)  # fmt: skip
+_KEYS = {
+    "data": ("index", "drop"),
+    "model": ("classes",),
+    "options": ("eta", "rules", "max_model_rows", "sensible"),
+    "letter": ("sender", "subject", "date", "model", "contact", "alternatives"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The content of a settings file; everything may be left out."""
+
+    target: str | None = None
+    constraints: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    letter: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_columns(self, what: str) -> dict[str, Any]:
+        """Return one entry of all columns that have it."""
+        return {name: one[what] for name, one in self.columns.items() if what in one}
+
+    @property
+    def protected(self) -> list[str]:
+        """Columns that a letter must not name as advice."""
+        return [name for name, is_protected in self.of_columns("protected").items() if is_protected]
+
+    def space_options(self) -> dict[str, Any]:
+        """Return the options of ``Space.infer`` that the columns give."""
+        direction = self.of_columns("direction")
+        for name, one in direction.items():
+            if one not in ("any", "increase", "decrease"):
+                raise ValueError(f"settings: direction of {name!r} must be any, increase or decrease, not {one!r}")
+        options: dict[str, Any] = {
+            "immutable": [name for name, free in self.of_columns("mutable").items() if not free],
+            "increase": [name for name, one in direction.items() if one == "increase"],
+            "decrease": [name for name, one in direction.items() if one == "decrease"],
+            "bounds": {name: _read_bounds(name, ends) for name, ends in self.of_columns("bounds").items()},
+            "kinds": self.of_columns("kind"),
+            "levels": self.of_columns("levels"),
+            "missing": self.of_columns("missing"),
+            "scale": self.of_columns("scale"),
+            "labels": self.of_columns("label"),
+            "units": self.of_columns("unit"),
+            "digits": self.of_columns("digits"),
+            "constraints": list(self.constraints),
+        }
+        return {name: value for name, value in options.items() if value}
+
+
+def _read_bounds(name: str, ends: Any) -> tuple[Any, Any]:
+    """Return a pair of bounds; an empty string leaves a side open, because TOML has no null."""
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise ValueError(f'settings: bounds of {name!r} must be a pair such as [0, 100] or [0, ""], not {ends!r}')
+    low, high = (None if end == "" else end for end in ends)
+    return low, high
+
+
+def read_settings(path: str | None) -> Settings:
+    """Read a settings file; without one, everything has its default."""
+    if path is None:
+        return Settings()
+    try:
+        with Path(path).open("rb") as file:
+            found = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not TOML: it is not UTF-8") from None
+    _require_known(found, _TABLES, path)
+    for table, keys in _KEYS.items():
+        _require_known(_require_table(found.get(table, {}), f"{path}: [{table}]"), keys, f"{path}: [{table}]")
+    for name, column in _require_table(found.get("columns", {}), f"{path}: [columns]").items():
+        where = f"{path}: [columns.{name}]"
+        _require_known(_require_table(column, where), _COLUMN, where)
+    constraints = found.pop("constraints", [])
+    if not isinstance(constraints, list) or not all(isinstance(one, str) for one in constraints):
+        raise ValueError(f'{path}: constraints must be a list of strings such as ["debt <= 0.4 * income"]')
+    _require_table(found.get("reasons", {}), f"{path}: [reasons]")
+    if "target" in found:
+        found["target"] = str(found["target"])
+    return Settings(constraints=tuple(constraints), **found)
+
+
+def _require_table(found: Any, where: str) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} must be a table of names and values, not {found!r}")
+    return found
+
+
+def _require_known(found: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in found:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise ValueError(
+                f"{where}: there is no setting {name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}")
+            )

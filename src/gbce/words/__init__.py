@@ -1,0 +1,23 @@
+"""Explanations as plain sentences in several languages, as letters with the lender's reasons, and as certificates."""
+
+from gbce.words._catalogue import languages
+from gbce.words._certificate import Certificate, CertificateError, Finding, Result, certify
+from gbce.words._letter import Letter, LetterError, join_letters, letter_of, letter_table, letters_of
+from gbce.words._text import Audience, to_text
+
+__all__ = [
+    "Audience",
+    "Certificate",
+    "CertificateError",
+    "Finding",
+    "Letter",
+    "LetterError",
+    "Result",
+    "certify",
+    "join_letters",
+    "languages",
+    "letter_of",
+    "letter_table",
+    "letters_of",
+    "to_text",
+]

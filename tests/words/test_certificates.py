@@ -1,0 +1,167 @@
+"""A certificate is confirmed by the model file alone, and whatever is forged in it is denied."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import gbce
+from gbce.predictors import hash_model
+from gbce.words import Certificate, CertificateError, Result
+from gbce.words._certificate import hash_content
+from support.lending import applicants, declined, explained, explainer, forest
+
+files = pytest.importorskip("skops.io")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "forest.skops"
+    files.dump(forest(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def certificate(model):
+    return explained().certificate(model)
+
+
+def forge(certificate, change):
+    """Return a certificate with a change, and with a digest that fits it."""
+    content = json.loads(certificate.to_json())
+    change(content)
+    del content["digest"]
+    return Certificate(content | {"digest": hash_content(content)})
+
+
+def denied(certificate, model):
+    return [one.claim for one in certificate.check(model) if one.result == Result.DENIED]
+
+
+def test_an_honest_certificate_is_confirmed_throughout(certificate, model, tmp_path):
+    again = Certificate.load(certificate.to_json(tmp_path / "c.json"))
+    found = again.check(model)
+    assert {one.result for one in found} == {Result.CONFIRMED}
+    assert len(found) >= 9
+    assert (tmp_path / "c.json").stat().st_size < 20_000
+
+
+def put(content, *keys, value):
+    *before, last = keys
+    for key in before:
+        content = content[key]
+    content[last] = value
+
+
+def shift_answer(content):
+    """Move the answer to the row: it then no longer reaches."""
+    content["answer"]["x"] = content["row"]["x"]
+
+
+def widen(content):
+    content["safe"]["low"] = [None] * len(content["safe"]["features"])
+
+
+FORGED = {
+    "answer": (shift_answer, "the answer"),
+    "answer's values": (lambda c: put(c, "answer", "values", "income", value=1.0), "the values of the answer"),
+    "row's values": (lambda c: put(c, "row", "values", "age", value=1.0), "the values of the row"),
+    "output": (lambda c: put(c, "answer", "output", value=0.99), "the answer reaches the target"),
+    "row reaches": (lambda c: put(c, "row", "reached", value=True), "the row reaches"),
+    "cost": (lambda c: put(c, "answer", "cost", value=0.01), "the answer changes"),
+    "number of changes": (lambda c: put(c, "answer", "n_changes", value=0), "the answer changes"),
+    "reliability": (lambda c: put(c, "noise", "share", value=0.3), "it still reaches the target with probability"),
+    "range": (widen, "every value of"),
+    "target": (lambda c: put(c, "target", "options", "probability", value=0.999), "the answer reaches the target"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED, ids=list(FORGED))
+def test_a_forged_claim_is_denied(what, certificate, model):
+    change, claim = FORGED[what]
+    found = denied(forge(certificate, change), model)
+    assert any(one.startswith(claim) for one in found), found
+
+
+def test_a_forged_rule_is_denied(certificate, model):
+    """An answer that changes what the stated rules hold fixed."""
+
+    def hold(content):
+        changed = [
+            j for j, (a, b) in enumerate(zip(content["row"]["x"], content["answer"]["x"], strict=True)) if a != b
+        ]
+        content["space"]["features"][changed[0]]["mutable"] = False
+
+    assert "the answer keeps to the stated bounds, directions and rules" in denied(forge(certificate, hold), model)
+
+
+def test_another_model_is_denied(certificate, model, tmp_path):
+    table, decision = applicants()
+    from sklearn.tree import DecisionTreeClassifier
+
+    files.dump(DecisionTreeClassifier(max_depth=2).fit(table, decision), tmp_path / "other.skops")
+    (found,) = certificate.check(tmp_path / "other.skops")
+    assert (found.result, found.detail) == (Result.DENIED, "its hash differs")
+    claimed = forge(certificate, lambda c: put(c, "model", "sha256", value=hash_model(tmp_path / "other.skops")))
+    assert denied(claimed, tmp_path / "other.skops")  # with its own hash, its outputs differ
+
+
+def test_an_edit_without_a_new_digest_is_denied(certificate, model):
+    content = json.loads(certificate.to_json()) | {"seed": "99"}
+    assert denied(Certificate(content), model) == ["the certificate is unchanged since it was written"]
+
+
+def test_none_is_written_for_another_model(tmp_path):
+    table, decision = applicants()
+    from sklearn.tree import DecisionTreeClassifier
+
+    files.dump(DecisionTreeClassifier(max_depth=2).fit(table, decision), tmp_path / "other.skops")
+    with pytest.raises(CertificateError, match=r"other.skops does not confirm the explanation"):
+        explained().certificate(tmp_path / "other.skops")
+
+
+def test_a_proof_that_nothing_reaches_is_found_again(model):
+    target = gbce.Class("approved", probability=0.9999)
+    proved = explainer().explain(declined(1).iloc[0], target, seed=0, posterior=False)
+    assert proved.proof is not None
+    made = proved.certificate(model)
+    assert {one.result for one in made.check(model) if one.claim.startswith("no row within")} == {Result.CONFIRMED}
+    lie = forge(explained().certificate(model), lambda c: c.update(proof={"unattainable": True, "lower": None}))
+    assert "no row within the stated bounds reaches the target" in denied(lie, model)
+
+
+def test_a_lower_bound_is_found_again_and_a_higher_one_denied(model):
+    rules = [gbce.Nearest(prove=True)]
+    proved = explainer().explain(declined(1).iloc[0], "approved", rules=rules, seed=0, posterior=False)
+    made = proved.certificate(model)
+    assert made.content["proof"]["lower"] > 0
+    assert {one.result for one in made.check(model)} == {Result.CONFIRMED}
+    lie = forge(made, lambda c: put(c, "proof", "lower", value=made.content["answer"]["cost"] * 1.5))
+    assert any(one.startswith("no row within") for one in denied(lie, model))
+
+
+def test_a_model_without_trees_is_checked_without_a_range(tmp_path):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(80, 2)), columns=["a", "b"])
+    model = LinearRegression().fit(data, data["a"] - data["b"])
+    files.dump(model, tmp_path / "line.skops")
+    found = gbce.Explainer(model, data).explain(data.iloc[0], gbce.AtLeast(3), seed=0, posterior=False)
+    made = found.certificate(tmp_path / "line.skops")
+    assert made.content["safe"] is None
+    assert {one.result for one in made.check(tmp_path / "line.skops")} == {Result.CONFIRMED}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "gbce certificate 1"}', "\x00", "[" * 5_000])
+def test_what_is_no_certificate_is_refused(text, tmp_path):
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(CertificateError):
+        Certificate.load(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize("part", ["space", "target", "row", "answer", "model"])
+def test_a_damaged_part_is_one_sentence(part, certificate, model):
+    broken = forge(certificate, lambda c: c.update({part: {"sha256": c["model"]["sha256"]}}))
+    with pytest.raises(CertificateError, match="damaged"):
+        broken.check(model)
