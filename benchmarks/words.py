@@ -121,7 +121,13 @@ def run(name: str, model: str, case: Case, n: int) -> list[dict[str, Any]]:
         row = rows.iloc[[i]]
         threshold = 0.0 if case.classification else case.threshold(row)
         answer = explainer.explain(row, _wish(case, threshold), rules=[gbce.Nearest()], seed=i, posterior=False).answer
-        if answer is None or not answer.reached or not answer.n_changes or answer.n_changes > 8:
+        if (
+            answer is None
+            or answer.reliability is None
+            or not answer.reached
+            or not answer.n_changes
+            or answer.n_changes > 8
+        ):
             continue
         again = printed_row(answer, row)
         fresh = shaken(explainer.space, again, N_FRESH, np.random.default_rng([11, i]))
