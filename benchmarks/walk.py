@@ -64,6 +64,7 @@ def measure() -> dict[str, Any]:
     """Return files, lines, lines of code, docstrings and comments, sizes of functions, and numeric constants."""
     files, functions = [], []
     lines = docstrings = comments = blank = single = several = 0
+    tuning: list[int] = []
     for path in sorted(_PACKAGE.rglob("*.py")):
         text = path.read_text()
         tree = ast.parse(text)
@@ -82,6 +83,7 @@ def measure() -> dict[str, Any]:
                 functions.append(sum(map(_lines_of, own)))
         ones, more = _count_constants(tree)
         single, several = single + ones, several + more
+        tuning += [size for size in map(_count_tuning, tree.body) if size]
     return {
         "files": len(files),
         "lines": lines,
@@ -92,6 +94,7 @@ def measure() -> dict[str, Any]:
         "function, median / p95 / max": " / ".join(f"{np.quantile(functions, q):.0f}" for q in (0.5, 0.95, 1.0)),
         "numeric constants": single,
         "with those in tuples": several,
+        "tuning objects / numbers in them": f"{len(tuning)} / {sum(tuning)}",
     }
 
 
@@ -118,6 +121,18 @@ def _count_constants(tree: ast.Module) -> tuple[int, int]:
             single += len(names) if numbers and len(names) == 1 else 0
             several += len(names) if numbers else 0
     return single, several
+
+
+def _count_tuning(node: ast.stmt) -> int:
+    """Return how many numbers a class holds that consists of nothing but numbers with their values; else zero."""
+    if not isinstance(node, ast.ClassDef) or not node.decorator_list:
+        return 0
+    fields = [one for one in node.body if not _is_docstring(one)]
+    plain = (ast.Constant, ast.Tuple, ast.BinOp, ast.UnaryOp)
+    if not all(isinstance(one, ast.AnnAssign) and isinstance(one.value, plain) for one in fields):
+        return 0
+    numbers = [any(type(getattr(part, "value", None)) in (int, float) for part in ast.walk(one)) for one in fields]
+    return len(fields) if all(numbers) else 0
 
 
 # --- walks ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import gbce
 import gbce.plots
 
@@ -40,6 +42,7 @@ numpydoc_xref_param_type = False
 templates_path = ["templates"]
 
 # the tutorials in examples/ are run by the build
+TUTORIALS = ["loan_officer.py", "house_prices.py", "several_models.py", "fairness.py"]
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["tutorials"],
@@ -47,7 +50,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(demo|loans)\.py$",
     "backreferences_dir": "api/backreferences",
     "doc_module": ("gbce",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder(TUTORIALS),
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_", "__repr__"),
     "ignore_repr_types": r"matplotlib|gbce\.(Explanation|explanation)",

@@ -33,14 +33,15 @@ class Picture(NamedTuple):
 
 N_ROWS = 20
 PICTURES = (
-    Picture("light", "light", 1080, 1200, None),
+    Picture("light", "light", 1080, 1020, None),
     Picture("dark", "dark", 1080, 900, "changes"),
-    Picture("narrow", "light", 390, 1100, "terms"),
+    Picture("narrow", "light", 390, 1100, None),
 )
 # Around what a cell shows, as nbconvert has it: the prompt, then the output.
 CELL = """<!doctype html><meta charset="utf-8"><title>notebook</title>
 <style>body {{ font-family: sans-serif; margin: 1rem 4rem }}
 pre {{ background: #f5f5f5; border: 1px solid #e0e0e0; padding: .5rem }}</style><pre>explanation</pre>{view}"""
+UNFOLDING = 300  # milliseconds until a part is drawn
 COLOURS = 256  # of the palette that a picture is kept with: text and flat bars need no more
 
 
@@ -56,7 +57,9 @@ def main() -> None:
         for name, colours, width, height, top in PICTURES:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
             page.goto(f"file://{file}")
-            if top is not None:
+            if top is not None:  # in a part that is folded at first
+                page.locator(f"details.part:has(#{top})").evaluate("one => { one.open = true; }")
+                page.wait_for_timeout(UNFOLDING)
                 page.locator(f"#{top}").evaluate("one => one.scrollIntoView()")
             _keep(page, ROOT / "docs" / "img" / f"explorer-{name}.png")
         cell = Path(folder) / "cell.html"

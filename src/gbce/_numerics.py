@@ -27,12 +27,12 @@ __all__ = [
     "NORMAL_975",
     "PRINTED_Z_95",
     "REWEIGHTING",
+    "ROUNDING",
     "ROUNDS_TO_ZERO",
     "SAMPLING",
-    "SHARE_ROUNDING",
     "TINY",
-    "WEIGHT_ROUNDING",
     "WIDEST",
+    "WIDE_ROUNDING",
     "WORST_R_HAT",
     "effective_sample_size",
     "first_of_each",
@@ -64,6 +64,9 @@ PRINTED_Z_95 = 1.96  # standard errors on either side of intervals in text and p
 ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
 TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
+# Relative differences that are rounding: of numbers computed here in another order (thousands of roundings of 1e-16),
+# and with a margin, of a number that the user gave, a model computed or a longer sum ended with.
+ROUNDING, WIDE_ROUNDING = 1e-12, 1e-9
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a larger one
 MATRIX_UP_TO = 128  # dimensions: handling a matrix takes about as long as handling the vectors of forty steps
 # Purposes of random streams; changing one changes the results of every seed.
@@ -72,11 +75,6 @@ SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING, LISTING = range(7
 _FORK_WORDS = 4  # of 63 bits each to seed a forked generator: as much entropy as numpy uses for a fresh one
 _FEWEST_WEIGHTS = 25  # a fifth of them are five, the fewest to which a Pareto tail is fitted
 _TAIL_SHARE, _TAIL_ROOTS = 0.2, 3.0  # the tail is min(0.2 n, 3 sqrt(n)) of n weights (Vehtari et al., 2024)
-_ONE_POINT = 1.0 + 1e-9  # effective sample size of a single point, up to rounding
-_SAME_LOG_WEIGHT = 1e-12  # range of log weights that differ by rounding only
-_CUMULATIVE_ROUNDING = 1e-12  # keeps q = 0.9 of ten equal weights at the ninth value
-WEIGHT_ROUNDING = 1e-12  # sums of normalised weights that differ by less are equal: thousands of roundings of 1e-16
-SHARE_ROUNDING = 1e-9  # the same with a margin, for comparing a share with one given by the user
 
 
 # --- log weights -----------------------------------------------------------------------------------------------------
@@ -132,10 +130,10 @@ def pareto_k(log_weights: Array) -> float:
     finite = log_weights[np.isfinite(log_weights)]
     if len(finite) < _FEWEST_WEIGHTS:
         return math.inf
-    if effective_sample_size(normalise(finite)) < _ONE_POINT:
+    if effective_sample_size(normalise(finite)) < 1.0 + WIDE_ROUNDING:
         return math.inf
     n_tail = math.floor(min(_TAIL_SHARE * len(finite), _TAIL_ROOTS * math.sqrt(len(finite))))
-    if np.ptp(np.partition(finite, len(finite) - n_tail)[-n_tail:]) < _SAME_LOG_WEIGHT:
+    if np.ptp(np.partition(finite, len(finite) - n_tail)[-n_tail:]) < ROUNDING:
         return -math.inf
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
 
@@ -156,7 +154,7 @@ def weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
     """Return the quantiles ``(q,)`` of :func:`weighted_quantile` at several levels ``(q,)``, sorted once."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[order])
-    position = np.searchsorted(cumulative, levels * cumulative[-1] - _CUMULATIVE_ROUNDING, side="left")
+    position = np.searchsorted(cumulative, levels * cumulative[-1] - ROUNDING, side="left")
     return np.asarray(values[order[np.minimum(position, len(values) - 1)]])
 
 

@@ -11,6 +11,7 @@ import math
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,32 +21,43 @@ from gbce._validation import is_number, is_whole
 
 __all__ = [
     "Budget", "BudgetSpentError", "HangingError", "Load", "Pace", "Watcher", "budget_of", "deadline_in",
-    "require_rows", "require_seconds",
+    "progress_bar", "require_rows", "require_seconds",
 ]  # fmt: skip
 
 Load = Sequence[tuple[int, float]]  # models by number, and how many rows of each a point takes
 
-# The constants below were chosen by hand: they trade keeping a deadline for using the time.
-# Factor by which a lifted ceiling rises. By hand: without a ceiling, a posterior of boosted trees in 12 columns was
-# still not sampled after 5.7 million rows and three minutes.
-_LIFTED_TIMES = 3
+
+@dataclass(frozen=True)
+class _Pacing:
+    """How batches keep a deadline; chosen by hand: keeping it is traded for using the time."""
+
+    # Factor by which a lifted ceiling rises. By hand: without a ceiling, a posterior of boosted trees in 12 columns was
+    # still not sampled after 5.7 million rows and three minutes.
+    lifted_times: int = 3
+    planned_share: float = 0.8  # of the time left: a measured pace may be off, and there is work between calls
+    slack: int = 2  # times the time left: work planned a little earlier is not rejected
+    batch_share: float = 0.25  # of the time left that one batch may take before the clock is checked again
+    shortest_batch: float = 0.05  # seconds: a shorter batch is not worth another check of the clock
+    growth: int = 8  # how many times larger than any before a batch may be; the first is a single row
+    # A small batch may double if it takes less than half of the time left: where calls have a fixed cost, batches of
+    # one row would never show the cost of a row.
+    small_batch: int = 64
+    small_growth: int = 2
+    small_share: float = 0.5
+    trial_points: int = 100  # that may be planned before a pace is known; they are evaluated in batches, too
+    fade: float = 0.8  # factor by which each call discounts earlier ones: models slow down and speed up
+    least_slope: float = 0.1  # of the mean seconds per row: a fixed cost per call does not make rows free
+    same_size: float = 1e-9  # relative spread of batch sizes below which a slope would be rounding error
+    # How long a running call is waited for after the deadline, by hand: at least a second, for a busy machine, or this
+    # many times what calls of its size took.
+    least_patience: float = 1.0
+    patience: float = 10.0
+    idle: float = 1.0  # seconds after which an unused model thread ends; by hand, work between calls takes less
+
+
+_PACING = _Pacing()
+
 _UNLIMITED = 2**62  # rows: more than anybody evaluates, and still a 64-bit integer
-_PLANNED_SHARE = 0.8  # of the time left: a measured pace may be off, and there is work between calls
-_SLACK = 2  # times the time left: work planned a little earlier is not rejected
-_BATCH_SHARE = 0.25  # of the time left that one batch may take before the clock is checked again
-_SHORTEST_BATCH = 0.05  # seconds: a shorter batch is not worth another check of the clock
-_GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
-# A small batch may double if it takes less than half of the time left: where calls have a fixed cost, batches of one
-# row would never show the cost of a row.
-_SMALL_BATCH, _SMALL_GROWTH, _SMALL_SHARE = 64, 2, 0.5
-_TRIAL_POINTS = 100  # that may be planned before a pace is known; they are evaluated in batches, too
-_FADE = 0.8  # factor by which each call discounts earlier ones: models slow down and speed up
-_LEAST_SLOPE = 0.1  # of the mean seconds per row: a fixed cost per call does not make rows free
-_SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding error
-# How long a running call is waited for after the deadline, by hand: at least a second, for a busy machine, or this many
-# times what calls of its size took.
-_LEAST_PATIENCE, _PATIENCE = 1.0, 10.0
-_IDLE = 1.0  # seconds after which an unused model thread ends; by hand, work between calls takes less
 
 # --- errors and measurements -----------------------------------------------------------------------------------------
 
@@ -92,7 +104,7 @@ class Pace:
 
     def add(self, rows: int, seconds: float) -> None:
         """Add a measured call."""
-        fade = 0.0 if self.calls == 1 else _FADE
+        fade = 0.0 if self.calls == 1 else _PACING.fade
         new = (1.0 / rows, 1.0, float(rows), seconds / rows, seconds)
         self.sums = tuple(fade * old + added for old, added in zip(self.sums, new, strict=True))
         self.calls, self.most = self.calls + 1, max(self.most, rows)
@@ -113,9 +125,9 @@ class Pace:
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls
-        if spread <= _SAME_SIZE * calls * calls:  # all calls have one size
+        if spread <= _PACING.same_size * calls * calls:  # all calls have one size
             return 0.0, mean
-        slope = min(max((inverse * seconds - calls * rates) / spread, _LEAST_SLOPE * mean), mean)
+        slope = min(max((inverse * seconds - calls * rates) / spread, _PACING.least_slope * mean), mean)
         return (seconds - slope * rows) / calls, slope
 
 
@@ -168,7 +180,7 @@ class _Worker:
         """Run jobs until none has come for a while."""
         while True:
             try:
-                context, function, argument = self.jobs.get(timeout=_IDLE)
+                context, function, argument = self.jobs.get(timeout=_PACING.idle)
             except queue.Empty:
                 with self.lock:
                     self.ended = self.jobs.empty()
@@ -259,9 +271,9 @@ class Budget:
         if self.deadline is None or left <= 0:
             return _UNLIMITED if left > 0 else 0
         if self.unmeasured(load):
-            return _TRIAL_POINTS
+            return _PACING.trial_points
         per_call, per_point = self._predict_seconds(load)
-        seconds = _PLANNED_SHARE * left - per_call
+        seconds = _PACING.planned_share * left - per_call
         return int(min(seconds / per_point, _UNLIMITED)) if per_point > 0 else _UNLIMITED
 
     def unmeasured(self, load: Load) -> bool:
@@ -279,7 +291,7 @@ class Budget:
         within = rows <= self.rows_left
         if within and self.deadline is not None:
             per_call, per_point = self._predict_seconds(load)
-            within = self.time_left > 0 and per_call + n * per_point <= _SLACK * self.time_left
+            within = self.time_left > 0 and per_call + n * per_point <= _PACING.slack * self.time_left
         if not within:
             self.met_ceiling |= self.ceiling is not None
             if self.root.rows == 0:
@@ -302,10 +314,11 @@ class Budget:
             return min(n, 1)
         per_call, per_point = self._predict_seconds(load)
         left, most = self.end - _now(), min(largest)
-        size = _GROWTH * most
+        size = _PACING.growth * most
         if per_point > 0:
-            size = min(size, (max(_BATCH_SHARE * left, _SHORTEST_BATCH) - per_call) / per_point)
-            size = max(size, min(_SMALL_GROWTH * most, _SMALL_BATCH, (_SMALL_SHARE * left - per_call) / per_point))
+            size = min(size, (max(_PACING.batch_share * left, _PACING.shortest_batch) - per_call) / per_point)
+            affordable = (_PACING.small_share * left - per_call) / per_point
+            size = max(size, min(_PACING.small_growth * most, _PACING.small_batch, affordable))
         return max(int(min(size, n)), min(n, 1))
 
     @contextmanager
@@ -332,7 +345,7 @@ class Budget:
             raise HangingError(root.lost[model])
         pace = self.paces.get(model)
         predicted = 0.0 if pace is None else pace.per_call + len(rows) * pace.per_row
-        seconds = max(root.deadline - _now(), 0.0) + max(_LEAST_PATIENCE, _PATIENCE * predicted)
+        seconds = max(root.deadline - _now(), 0.0) + max(_PACING.least_patience, _PACING.patience * predicted)
         try:
             return root._caller.call(function, rows, seconds)
         except queue.Empty:
@@ -368,7 +381,7 @@ class Budget:
     def lift(self) -> None:
         """Raise the ceiling, if any, once."""
         if self.ceiling is not None and not self.lifted:
-            self.ceiling, self.lifted = _LIFTED_TIMES * self.ceiling, True
+            self.ceiling, self.lifted = _PACING.lifted_times * self.ceiling, True
 
     def without_deadline(self) -> "Budget":
         """Return the same budget without its deadline, for the few rows that every report needs."""
@@ -415,3 +428,20 @@ def require_seconds(limit: Any, name: str) -> None:
     """Check a limit on time; ``None`` is no limit."""
     if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
         raise ValueError(f"{name} must be a positive number of seconds, not {limit!r}: leave it out for no limit")
+
+
+def progress_bar(**options: Any) -> Any:
+    """Return a progress bar of tqdm that disappears when it is closed; ``options`` as for ``tqdm.tqdm``.
+
+    Examples
+    --------
+    >>> with progress_bar(total=2, disable=True) as bar:
+    ...     bar.update(2)
+    """
+    from tqdm import TqdmWarning
+
+    with warnings.catch_warnings():  # in a notebook without ipywidgets the bar is plain text, which needs no advice
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+
+    return tqdm(**{"leave": False} | options)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import _documents, summary
+from benchmarks import _documents, paired, summary
 from benchmarks._documents import RESULTS, ROOT, markdown, print_into, read_csv, write_results
 
 
@@ -51,6 +51,16 @@ def test_the_page_is_written_from_the_results():
     page = summary.PAGE.read_text(encoding="utf-8")
     assert summary.with_results(page) == page, "run: python -m benchmarks.summary"
     assert len(page.split()) <= 1_000
+
+
+def test_the_table_of_the_readme_is_that_of_the_results(tmp_path):
+    text = paired.README.read_text(encoding="utf-8")
+    assert paired.with_table(text) == text, "run: python -m benchmarks.paired"
+    for name in ("all.csv", "row-by-row.csv"):
+        (tmp_path / name).write_text(
+            (RESULTS / "comparison" / name).read_text().replace("DiCE random,598", "DiCE random,597")
+        )
+    assert "| DiCE random | 597 |" in paired.with_table(text, tmp_path)
 
 
 def test_another_result_is_another_page(tmp_path):

@@ -115,7 +115,7 @@ def test_memory_grows_no_faster_than_the_columns(max_looks):
         return explanation.draws.pool.x.nbytes / 1e6
 
     # in units of the points that are kept, of which a run may have more or fewer: 1.4 to 2.1 were seen
-    few, many = (peak / points for peak, points in (peak_megabytes(lambda d=d: explained(d)) for d in (100, 400)))
+    few, many = (peak / points for peak, points in (peak_megabytes(lambda d=d: explained(d)) for d in (75, 300)))
     assert many < 3 * few  # what grows with the square of the columns would be four times as much
 
 

@@ -88,6 +88,10 @@ def test_no_draw_and_no_decision_is_what_a_column_cannot_be(prior, options):
         seen = all_points(explanation)
         bad = impossible_values(seen.assign(branch_a=0, branch_b=0) if not options else seen, row)
         assert bad == []
+
+
+def test_with_room_draws_go_to_what_a_column_cannot_be():
+    book = BOOK[BOOK["amount"] <= 9_000]
     open_space = gbce.Space.infer(book, bounds="none", scale="sd")
     free = gbce.Explainer(worth, book, space=open_space, prior=gbce.Gaussian(), sampler=SMALL)
     loose = free.explain(book.iloc[[1]], gbce.AtLeast(4.0), rules=[], seed=0)

@@ -444,7 +444,7 @@ class Hangs:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr("gbce.budget._LEAST_PATIENCE", 0.05)
+    monkeypatch.setattr(gbce.budget, "_PACING", replace(gbce.budget._PACING, least_patience=0.05))
 
 
 @pytest.fixture
@@ -533,7 +533,8 @@ def test_what_a_model_raises_under_a_time_budget_is_what_it_raises_without():
 def test_the_interpreter_ends_though_a_model_still_hangs():
     code = """
 import threading, numpy as np, gbce, gbce.budget
-gbce.budget._LEAST_PATIENCE = 0.05
+from dataclasses import replace
+gbce.budget._PACING = replace(gbce.budget._PACING, least_patience=0.05)
 explainer = gbce.Explainer(lambda x: threading.Event().wait(), np.eye(3), space=gbce.Space.real(3))
 try:
     explainer.explain(np.zeros(3), gbce.AtLeast(1, scale=1), time_budget=0.1)

@@ -15,7 +15,7 @@ from support.three_columns import DATA, ROW, WISH, total
 CANCER, BENIGN = load_breast_cancer(return_X_y=True, as_frame=True)
 CANCER = CANCER.iloc[:, :8]
 DIABETES, PROGRESS = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-N_ROWS = 4
+N_ROWS = 3
 
 
 def first_three(rows):

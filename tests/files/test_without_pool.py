@@ -286,13 +286,13 @@ def sizes(store):
 
 
 def test_a_store_keeps_the_pool_only_when_asked(tmp_path):
-    table = many(tmp_path / "slim")
-    whole = many(tmp_path / "whole", keep_pool=True)
+    table = many(tmp_path / "slim", rows=2)
+    whole = many(tmp_path / "whole", rows=2, keep_pool=True)
     same_tables(table, whole)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        same_tables(many(tmp_path / "slim"), table)  # read back
-        same_tables(many(tmp_path / "whole", keep_pool=True), table)
+        same_tables(many(tmp_path / "slim", rows=2), table)  # read back
+        same_tables(many(tmp_path / "whole", rows=2, keep_pool=True), table)
     after, before = np.mean(sizes(tmp_path / "slim")), np.mean(sizes(tmp_path / "whole"))
     assert after < 0.4 * before, f"bytes per row: {before:,.0f} with the pool, {after:,.0f} without"
     assert gbce.load(tmp_path / "whole" / "row-000000.gbce").path().shape[0] > 10

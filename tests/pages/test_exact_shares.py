@@ -16,7 +16,7 @@ def test_pages_say_which_shares_are_exact(browser, tmp_path):
     table = explainer.explain_many(row, wish, rules=[gbce.MAP()], seed=0, progress=False)
     assert found.answer.reliability.exact
     with opened(browser, found.to_html(tmp_path / "one.html")) as page:
-        text = page.locator("#answer").inner_text()
+        text = page.locator("#answer").text_content()
         assert "a sum over the cells of the model" in text
         assert "In such cases the mean output is" in text
         assert "95% interval" not in text

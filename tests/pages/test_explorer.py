@@ -41,7 +41,7 @@ def strip(page, explanation, name):
 
 def plan(page):
     """Return the suggestion as the page copies it."""
-    page.locator("#plan [data-copy=JSON]").click()
+    page.locator("#answer [data-copy=JSON]").click()
     text = page.locator("#copy-text").input_value()
     page.locator("#copy button").click()
     return json.loads(text)
@@ -119,9 +119,9 @@ def sound(page):
 
 def test_it_opens_with_the_answer_and_asks_for_nothing_but_itself(browser, loan, loan_file):
     with opened(browser, loan_file) as page:
-        assert page.locator("#sentence").inner_text() == str(loan.answer)
+        assert page.locator("#plan-sentence").inner_text() == str(loan.answer)
         cells = page.locator("#answer table.changes tbody tr").all_inner_texts()
-        assert len(cells) == len(loan.answer.changes)
+        assert len(cells) == len(loan.answer.changes) + 1  # and what the model says
         assert_same(figures(page), tabled(loan))
         assert effective(page) == pytest.approx(loan.draws.ess, abs=0.5)
         assert page.locator("#warning").count() == 0
@@ -505,7 +505,7 @@ def test_columns_are_found_by_name_and_all_can_be_shown(browser, loan, loan_file
         assert page.locator(".column:visible").count() == listed
         page.locator("#all-strips").click()
         assert page.locator(".strip-line").count() == listed
-        assert "country" in page.locator("#terms").inner_text()
+        assert "country" in page.locator("#answer").inner_text()
         sound(page)
 
 
@@ -519,21 +519,21 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
         assert page.locator("article.card").count() == ways["reached"].sum()
         first = page.locator("article.card").first.text_content()
         assert f"{100 * share:.0f}% of the draws that reach the target" in first
-        page.locator("#bookmark-answer").click()
+        page.locator("#bookmark").click()
         page.locator("[data-way='0']").click()
         page.locator("[data-rule]").first.click()
         page.locator("#bookmark").click()  # the answer again: it is there already
         payload = explorer_payload(loan)
         first = [payload["answer"], payload["alternatives"]["listed"][0], payload["decisions"][0]]
         letters = ["A", "B", "C"][: len({one["point"] for one in first})]  # a point stands there once
-        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters]
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["column", "now", *letters]
         texts = {}
         for kind in ("text", "CSV", "JSON"):
             page.locator(f"#bookmarks [data-copy={kind}]").click()
             texts[kind] = page.locator("#copy-text").input_value()
             page.locator("#copy button").click()
         page.get_by_role("button", name=f"Remove {letters[-1]}").click()
-        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters[:-1]]
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["column", "now", *letters[:-1]]
         sound(page)
     assert texts["text"].startswith(f"A: {loan.answer}")
     assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", *letters]

@@ -77,10 +77,29 @@ def test_all_of_a_framed_page_is_laid_out_so_that_it_keeps_its_height(shown, ope
     page.wait_for_timeout(200)
     before = page.evaluate(height)
     inside = page.frame_locator("iframe")
+    inside.locator("details.part").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    page.wait_for_function(f"document.querySelector('iframe').clientHeight > {2 * before}")
+    page.wait_for_timeout(200)
+    before = page.evaluate(height)
     for part in ("rules", "importance", "trade", "receipt", "quality"):
         assert inside.locator(f"#{part} h2").inner_text()  # not skipped, though far out of sight
         inside.locator(f"#{part}").scroll_into_view_if_needed()
     assert page.evaluate(height) == before
+
+
+def test_a_cell_shows_the_card_and_the_rest_behind_a_click(shown, open_view):
+    explanation, _ = shown
+    page = open_view(explanation._repr_html_(), 860)
+    page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.querySelector('iframe').clientHeight") < 1_400  # seven thousand with all of it
+    inside = page.frame_locator("iframe")
+    assert inside.locator("details.part[open]").count() == 0
+    assert inside.locator("#answer .scroll[data-more]").count() == 0
+    assert inside.locator("#plan-sentence").inner_text() == str(explanation.answer)
+    plain = open_view(explanation._repr_html_(), java_script_enabled=False)
+    assert plain.locator(".gbce p.answer").is_visible()
+    assert plain.locator(".gbce details dl").is_hidden()
 
 
 def test_a_table_in_a_cell_does_not_blow_up_its_pictures(shown, open_view):

@@ -172,7 +172,7 @@ def test_the_form_asks_and_shows_what_comes_back(live, browser, explained):
     page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Sampled again')")
     assert page.locator(".gbce-sentence").text_content() == str(live.explanation.answer)
     inside = page.frame_locator(".gbce-live iframe")
-    assert str(live.explanation.answer) in inside.locator("#sentence").text_content()
+    assert str(live.explanation.answer) in inside.locator("#plan-sentence").text_content()
     page.get_by_role("button", name="Start over").click()
     page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Back')")
     assert live.explanation is explained[1]

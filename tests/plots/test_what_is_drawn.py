@@ -1,5 +1,6 @@
 """Pictures show what the tables say: positions, levels, days, gaps, marks."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +13,8 @@ from matplotlib.colors import to_rgb
 
 import gbce
 from gbce.plots._style import ANSWER, DRAWS, MISSED, SAFE
+
+QUICK = gbce.Importance(1_000, 200)
 
 
 def labels(axis_labels):
@@ -89,7 +92,7 @@ def test_safe_ranges_are_bands_around_the_new_value(told):
     star = next(c for c in ax.collections if c.get_zorder() == 5 and c.get_offsets()[0, 1] == line)
     middle = own.get_x() + own.get_width() / 2
     assert middle == pytest.approx(float(star.get_offsets()[0, 0]), abs=0.01)
-    assert "0.4 or less" in labels(ax.texts)
+    assert "up to 0.4" in labels(ax.texts)
     assert "wanted / still works" in labels(ax.get_legend().get_texts())
     frame = pd.DataFrame({"low": [0.1], "high": [0.4]}, index=["fees"])
     assert len(bands(told.plot.before_after(safe=frame))) == 2
@@ -466,3 +469,28 @@ def test_table_pictures_draw_where_they_are_told(table):
         assert draw(ax=given) is given
         with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):
             draw(ax=3)
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def test_columns_have_the_labels_units_and_digits_of_the_space():
+    """What people read says what they call a column, and numbers as they write them."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ltv": rng.uniform(0.2, 1.2, 120), "inc": rng.uniform(1_000, 9_000, 120)})
+    space = gbce.Space.infer(frame, labels={"ltv": "Loan-to-value ratio", "inc": "Income"}, units={"inc": "USD"})
+    explainer = gbce.Explainer(lambda f: f["inc"] / 1_000 - 4 * f["ltv"], frame, space=space, sampler=QUICK)
+    found = explainer.explain({"ltv": 0.9, "inc": 3_000.0}, gbce.AtLeast(2.0), rules=["Nearest"], seed=0)
+    names = {"Loan-to-value ratio", "Income"}
+    for ax in (found.plot.changes(), found.plot.importance()):
+        assert {re.split(r"\s+\(", text)[0] for text in labels(ax.get_yticklabels())} == names
+    assert "(now 3,000 USD)" in " ".join(labels(found.plot.changes().get_yticklabels()))
+    axes = found.plot.posterior(("ltv", "inc"))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Loan-to-value ratio", "Income (USD)")
+    drawn = found.plot.before_after()
+    assert set(labels(drawn.get_yticklabels())[1:]) <= names
+    then = [space.format_change(j, found.x0[j], found.answer.decision.x[j])[1] for j in range(2)]
+    changed = np.flatnonzero(space.changed(found.answer.decision.x[None, :], found.x0)[0])
+    assert {then[j] for j in changed} <= set(labels(drawn.texts))
+    table = explainer.explain_many(frame.iloc[:3], gbce.AtLeast(4.0), rules=["Nearest"], seed=0, progress=False)
+    assert {text.split("\n")[0] for text in labels(table.plot.changes().get_yticklabels())} <= names

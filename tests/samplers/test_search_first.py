@@ -128,12 +128,12 @@ def test_learning_leaves_no_bias(d):
     posterior = posterior_linear(case)
     sampler = gbce.SMC(1_000, 500, precision=0.04)
     z = []
-    for seed in range(60):
+    for seed in range(40):
         draws = sampled(sampler, posterior, seed)
         assert draws.info.looks is not None
         z.append((draws.log_evidence - case.log_evidence) / draws.log_evidence_se)
     assert abs(np.mean(z)) < 4.5 / np.sqrt(len(z))
-    assert 0.6 < np.std(z) < 1.4  # of 60 values: 1 within 0.09
+    assert 0.6 < np.std(z) < 1.4  # of 40 values: 1 within 0.11
 
 
 def test_precision_is_the_size_of_a_run():
@@ -409,11 +409,10 @@ class _Sum:
         return float(np.log((density * np.exp(-self._loss(s))).sum() * step))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_with_many_columns_of_which_few_change_nothing_has_to_be_tempered(seed):
+def test_with_many_columns_of_which_few_change_nothing_has_to_be_tempered():
     """Laws around sites fit one set of changed columns each, and there are thousands: 150 columns took 500,000 rows."""
     model = _Sum(150)
-    draws = sampled(gbce.SMC(), model.posterior(), seed)
+    draws = sampled(gbce.SMC(), model.posterior(), 0)
     assert draws.groups is None, "it was tempered"
     evidence_agrees(draws, model.log_evidence())
     assert draws.ess > 400

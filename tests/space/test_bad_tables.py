@@ -365,14 +365,18 @@ INDICES = {
 }
 
 
+@pytest.fixture(scope="module")
+def plain():
+    return explain()
+
+
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
-def test_any_index_works_and_changes_no_number(index):
-    plain = explain()
+def test_any_index_works_and_changes_no_number(index, plain):
     data = DATA.set_axis(index, axis=0)
     other = explain(data.iloc[[0]], data)
     np.testing.assert_array_equal(other.draws.x, plain.draws.x)
     pd.testing.assert_frame_equal(other.counterfactuals, plain.counterfactuals)
     explainer = gbce.Explainer(model, data, prior=gbce.Gaussian(), sampler=QUICK)
-    table = explainer.explain_many(data.iloc[:3], gbce.AtLeast(7.0), rules=[gbce.MAP()], seed=0, progress=False)
-    assert len(table.counterfactuals) == 3
+    table = explainer.explain_many(data.iloc[:2], gbce.AtLeast(7.0), rules=[gbce.Mean()], seed=0, progress=False)
+    assert len(table.counterfactuals) == 2
     assert len(explainer.assess(plain, data.iloc[:1])) == 1

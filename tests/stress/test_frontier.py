@@ -364,11 +364,11 @@ def forests():
         from sklearn.preprocessing import OneHotEncoder
 
         one_hot = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
-        forest = RandomForestClassifier(30, random_state=seed)
+        forest = RandomForestClassifier(12, random_state=seed)
         return make_pipeline(one_hot, forest).fit(frame.iloc[rows], y[rows])
 
     model = fitted(0, np.arange(n))
-    refits = [fitted(seed, rng.integers(n, size=n)) for seed in range(1, 19)]
+    refits = [fitted(seed, rng.integers(n, size=n)) for seed in range(1, 15)]
     row = frame[model.predict(frame) == "no"].iloc[[3]]
     return frame, model, refits[:10], refits[10:], row
 

@@ -15,8 +15,8 @@ def find_chromium():
 
 
 @contextmanager
-def opened(browser, path, *, width=1280, height=900, **options):
-    """Open a file; the page's ``complaints`` and ``requests`` are what a test looks at."""
+def opened(browser, path, *, width=1280, height=900, unfold=True, **options):
+    """Open a file; the page's ``complaints`` and ``requests`` are what a test looks at. Parts are unfolded at once."""
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = context.new_page()
     page.complaints, page.requests = [], []
@@ -24,6 +24,9 @@ def opened(browser, path, *, width=1280, height=900, **options):
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
     page.goto(f"file://{path}")
+    if unfold:
+        page.locator("details.part").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     try:
         yield page
     finally:

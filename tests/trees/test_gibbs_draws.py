@@ -346,3 +346,13 @@ def test_the_same_seed_gives_the_same_bits():
     one, two, other = (explainer.explain(np.zeros(4), True, rules=[], seed=seed).draws.x for seed in (0, 0, 1))
     assert np.array_equal(one, two)
     assert not np.array_equal(one, other)
+
+
+def test_a_column_that_no_draw_has_changed_still_has_an_error():
+    explainer = gbce.Explainer(
+        forest(2), numbers(2)[0], sampler=gbce.GibbsTrees(), prior=gbce.Sparse(change=1e-7), policy=None, eta=1.0
+    )
+    found = explainer.explain(np.zeros(2), gbce.AtLeast(1.0, scale=0.5), rules=[], seed=0)
+    assert (found.importance["change"] == 0).all()
+    assert (found.importance["se"] > 0).all()
+    assert found.distribution["success_probability_se"] > 0

@@ -105,8 +105,8 @@ def test_islands_with_draws_around_places_are_exact(prior):
     cells, _, log_density = all_cells(problem)
     places = find_places(rng, problem, problem.draw_prior(rng, 400), mixture)
     assert isinstance(places, Places)
-    climb = Climb(problem, rng, 4_000, 8, 1, places)
-    climb.run(4_000)
+    climb = Climb(problem, rng, 4_000, 8, 1, 4_000, places)
+    climb.run()
     last = climb.rungs[-1]
     error = last.log_z.std(ddof=1) / np.sqrt(8)
     exact = float(logsumexp(log_density))
@@ -130,9 +130,9 @@ def test_constraints_between_columns_count_around_places():
     problem = CellProblem.build(caught.posterior)
     mixture, rng = problem.posterior.mixture, np.random.default_rng(4)
     places = find_places(rng, problem, problem.draw_prior(rng, 400), mixture)
-    plain, helped = (Climb(problem, rng, 4_000, 8, 1, given) for given in (None, places))
+    plain, helped = (Climb(problem, rng, 4_000, 8, 1, 4_000, given) for given in (None, places))
     for climb in (plain, helped):
-        climb.run(4_000)
+        climb.run()
         assert (climb.rungs[-1].points.x[:, :2].sum(axis=1) <= 0.5 + 1e-9).all()
     log_z = [climb.rungs[-1].log_z for climb in (plain, helped)]
     error = np.hypot(*(own.std(ddof=1) / np.sqrt(8) for own in log_z))

@@ -17,14 +17,21 @@ from typing import Any, Generic, Literal, TypeVar
 import joblib
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
 from gbce._numerics import seed_numbers
 from gbce._validation import is_count, show
 from gbce.base import Array, Rule, Target
 from gbce.batch._store import Store, describe_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
-from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, require_rows, require_seconds
+from gbce.budget import (
+    Budget,
+    BudgetSpentError,
+    budget_of,
+    deadline_in,
+    progress_bar,
+    require_rows,
+    require_seconds,
+)
 from gbce.explainer import Progress, Session, is_shown
 from gbce.predictors import Lockstep, Predictor
 
@@ -141,7 +148,7 @@ def explain_many(
     seeds = seed_numbers(seed, len(x)) if kept is None else kept.seeds
     records: dict[int, Record] = {}
     n_without = 0
-    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not is_shown(progress))
+    bar = progress_bar(total=len(x), desc="explaining", unit="row", disable=not is_shown(progress))
     with bar:
         for position in range(len(x)):
             if kept is not None and kept.has(position):

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING, first_of_least
+from gbce._numerics import WIDE_ROUNDING, first_of_least
 from gbce._validation import is_count, require_counts, require_finite
 from gbce.base import Array, Choice, Rule, Target
 from gbce.budget import BudgetSpentError
@@ -34,32 +34,62 @@ from gbce.space import Space
 
 __all__ = ["CVaR", "Losses", "Race", "Round", "Tail", "count_rows", "paper_rules", "plan_race"]
 
-# How a race spends rows. The hardest case of benchmarks/races.py is a forest in 2-D with a single target value: its
-# best region holds 4 of 800 draws, with losses of up to 0.9 without noise. With a quarter kept after the first round
-# instead of a half, two copies in it instead of three, or a wider tail compared while copies are few, the chosen point
-# was worse than the even grid's. In the other cases none of this mattered. For one-sided targets, where points deeper
-# inside are safer, one copy besides the loss without noise was enough.
-_FIRST_COPIES = 3  # of every candidate; doubled in each round
-_FIRST_COPIES_ONE_SIDED = 1
-_FIRST_KEPT, _KEPT = 0.5, 0.4  # shares kept after the first round and after later ones
-_FINALISTS = 4  # candidates compared under the most copies
-_FINAL_COPIES = 4  # times n_perturb, for the finalists
-# A candidate this many standard errors of the paired difference behind the leader is dropped whatever its rank, once
-# there are enough copies for the standard error of a tail mean to be reliable.
-_CLEARLY_WORSE, _ENOUGH_COPIES = 3.0, 32
-# How the search beyond the draws spends rows. Chosen by hand; benchmarks/races.py measures the gain.
-_SEARCHES = 3  # rounds of proposals around the best point so far
-_PROPOSED = 24  # points in each
-_SEARCH_RACE = ((0.125, 8), (0.5, 2), (1.0, 1))  # race between them: copies over n_perturb, and how many are kept
-_POPULATION = 12  # least number of late candidates of the race that give the search its steps
-_SHORTER = 0.5  # factor of steps after a round without improvement
-_FRESH_COPIES = 4  # times n_perturb, for the final comparison with the best draw
-_BETTER_SE = 1.0  # standard errors of the paired difference by which it must be better
-# The paper's choices (Section 3.1.2).
-_KDE_FEATURES = 2  # up to which MAP uses a kernel density estimate
-_NEIGHBOURS = 40  # of the nearest-neighbour score used beyond
-_TAU, _PERTURBED = 0.9, 64  # of CVaR
-_CANDIDATES_IN_THE_PLANE, _CANDIDATES_BEYOND = 800, 1_200  # of CVaR
+
+@dataclass(frozen=True)
+class _RacePlan:
+    """How a race spends rows, measured by benchmarks/races.py."""
+
+    # The hardest case of benchmarks/races.py is a forest in 2-D with a single target value: its best region holds 4 of
+    # 800 draws, with losses of up to 0.9 without noise. With a quarter kept after the first round instead of a half,
+    # two copies in it instead of three, or a wider tail compared while copies are few, the chosen point was worse than
+    # the even grid's. In the other cases none of this mattered. For one-sided targets, where points deeper inside are
+    # safer, one copy besides the loss without noise was enough.
+    first_copies: int = 3  # of every candidate; doubled in each round
+    first_copies_one_sided: int = 1
+    first_kept: float = 0.5  # shares kept after the first round and after later ones
+    kept: float = 0.4
+    finalists: int = 4  # candidates compared under the most copies
+    final_copies: int = 4  # times n_perturb, for the finalists
+    # A candidate this many standard errors of the paired difference behind the leader is dropped whatever its rank,
+    # once there are enough copies for the standard error of a tail mean to be reliable.
+    clearly_worse: float = 3.0
+    enough_copies: int = 32
+
+
+_RACE_PLAN = _RacePlan()
+
+
+@dataclass(frozen=True)
+class _SearchPlan:
+    """How the search beyond the draws spends rows; chosen by hand, benchmarks/races.py measures the gain."""
+
+    rounds: int = 3  # rounds of proposals around the best point so far
+    proposed: int = 24  # points in each
+    # race between them: copies over n_perturb, and how many are kept
+    race: tuple[tuple[float, int], tuple[float, int], tuple[float, int]] = ((0.125, 8), (0.5, 2), (1.0, 1))
+    population: int = 12  # least number of late candidates of the race that give the search its steps
+    shorter: float = 0.5  # factor of steps after a round without improvement
+    fresh_copies: int = 4  # times n_perturb, for the final comparison with the best draw
+    better_se: float = 1.0  # standard errors of the paired difference by which it must be better
+
+
+_SEARCH_PLAN = _SearchPlan()
+
+
+@dataclass(frozen=True)
+class _PaperRules:
+    """The paper's choices (Section 3.1.2)."""
+
+    kde_features: int = 2  # up to which MAP uses a kernel density estimate
+    neighbours: int = 40  # of the nearest-neighbour score used beyond
+    tau: float = 0.9  # of CVaR
+    perturbed: int = 64
+    candidates_in_the_plane: int = 800  # of CVaR
+    candidates_beyond: int = 1_200
+
+
+_PAPER_RULES = _PaperRules()
+
 
 # --- races -----------------------------------------------------------------------------------------------------------
 
@@ -74,7 +104,7 @@ class Round(NamedTuple):
     kept: int
 
 
-def plan_race(n: int, n_perturb: int, *, one_sided: bool = False, final: int = _FINAL_COPIES) -> list[Round]:
+def plan_race(n: int, n_perturb: int, *, one_sided: bool = False, final: int = _RACE_PLAN.final_copies) -> list[Round]:
     """Return the rounds of a race between ``n`` candidates.
 
     The finalists are compared under ``n_perturb`` copies, which drops those far behind, and then under ``final`` times
@@ -84,12 +114,12 @@ def plan_race(n: int, n_perturb: int, *, one_sided: bool = False, final: int = _
     (Round(copies=3, kept=400), [Round(copies=64, kept=4), Round(copies=256, kept=1)])
     """
     rounds: list[Round] = []
-    first = _FIRST_COPIES_ONE_SIDED if one_sided else _FIRST_COPIES
-    left, copies, share = n, min(first, n_perturb), _FIRST_KEPT
-    while left > _FINALISTS:
-        left = max(math.ceil(share * left), _FINALISTS) if copies < n_perturb else _FINALISTS
+    first = _RACE_PLAN.first_copies_one_sided if one_sided else _RACE_PLAN.first_copies
+    left, copies, share = n, min(first, n_perturb), _RACE_PLAN.first_kept
+    while left > _RACE_PLAN.finalists:
+        left = max(math.ceil(share * left), _RACE_PLAN.finalists) if copies < n_perturb else _RACE_PLAN.finalists
         rounds.append(Round(copies, left))
-        copies, share = min(2 * copies, n_perturb), _KEPT
+        copies, share = min(2 * copies, n_perturb), _RACE_PLAN.kept
     if left > 1 and final > 1 and (not rounds or rounds[-1].copies < n_perturb):
         rounds.append(Round(n_perturb, left))
     if rounds and final == 1 and rounds[-1].copies == n_perturb:
@@ -133,7 +163,7 @@ class Tail:
         tau, mean = self.tau, self.mean(loss)
         flat, weights = loss.reshape(k, -1), np.tile(self.weights, n) / n
         order = np.argsort(flat, axis=1, kind="stable")
-        place = (np.cumsum(weights[order], axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
+        place = (np.cumsum(weights[order], axis=1) < tau * weights.sum() - WIDE_ROUNDING).sum(axis=1)
         at = np.take_along_axis(order, np.minimum(place, flat.shape[1] - 1)[:, None], axis=1)
         quantile = np.take_along_axis(flat, at, axis=1)[:, :, None]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -184,9 +214,9 @@ class Race:
         """Return which of the remaining candidates are kept, the best first."""
         score, distance = self.tail.mean(loss), self.distance[left]
         order = np.lexsort((distance, score))
-        if loss.shape[1] >= _ENOUGH_COPIES:
+        if loss.shape[1] >= _RACE_PLAN.enough_copies:
             excess, error = self.tail.compare(loss, int(first_of_least(score, distance)))
-            order = order[(excess <= _CLEARLY_WORSE * error)[order]]
+            order = order[(excess <= _RACE_PLAN.clearly_worse * error)[order]]
         if len(order) <= kept or last:
             return order[:kept]
         # A tie under few copies is no tie: of the candidates without a loss so far, those near the row are more likely
@@ -282,7 +312,7 @@ class CVaR(Rule):
             risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
         else:
             risk = tail_mean(loss[:, :, 0], self.tau)
-        return candidates[np.lexsort((scene.distance(x), risk))[:_POPULATION]]
+        return candidates[np.lexsort((scene.distance(x), risk))[: _SEARCH_PLAN.population]]
 
     def _race(self, noisy: UnderNoise) -> Array:
         """Return pool positions of the winner of a race and of other late candidates."""
@@ -291,7 +321,7 @@ class CVaR(Rule):
         candidates = pick_draws(scene, n)
         known = self._combine(scene, pool.loss[candidates][:, None, :])
         left = self._start_race(noisy, pool.x[candidates], rounds, known).run(rounds)
-        population = next(some for some in reversed(left) if len(some) >= min(_POPULATION, n))
+        population = next(some for some in reversed(left) if len(some) >= min(_SEARCH_PLAN.population, n))
         return candidates[list(dict.fromkeys([*left[-1].tolist(), *population.tolist()]))]
 
     def _plan_affordable_race(self, posterior: GibbsPosterior, n: int) -> tuple[int, list[Round]]:
@@ -320,18 +350,18 @@ class CVaR(Rule):
 
     def _search_beyond_draws(self, noisy: UnderNoise, population: Array) -> Array | None:
         """Return a point ``(d,)`` better than the first of the population ``(m, d)``, if one is found."""
-        rounds = [Round(max(int(part * self.n_perturb), 1), kept) for part, kept in _SEARCH_RACE]
-        fresh = _FRESH_COPIES * self.n_perturb
-        rows = _SEARCHES * count_rows(rounds, _PROPOSED + 1) + 2 * fresh
+        rounds = [Round(max(int(part * self.n_perturb), 1), kept) for part, kept in _SEARCH_PLAN.race]
+        fresh = _SEARCH_PLAN.fresh_copies * self.n_perturb
+        rows = _SEARCH_PLAN.rounds * count_rows(rounds, _SEARCH_PLAN.proposed + 1) + 2 * fresh
         if noisy.posterior.affords(rows) < rows:
             return None
         best, size = population[0], 1.0
         try:
-            for _ in range(_SEARCHES):
-                near = propose_around(noisy.scene, noisy.posterior, best, population, _PROPOSED, size)
+            for _ in range(_SEARCH_PLAN.rounds):
+                near = propose_around(noisy.scene, noisy.posterior, best, population, _SEARCH_PLAN.proposed, size)
                 x = np.vstack([best, near])
                 winner = self._start_race(noisy, x, rounds).run(rounds)[-1][0] if len(near) else 0
-                best, size = x[winner], size if winner else _SHORTER * size
+                best, size = x[winner], size if winner else _SEARCH_PLAN.shorter * size
             return best if self._is_better(noisy, best, population[0], fresh) else None
         except BudgetSpentError:
             return None
@@ -344,7 +374,7 @@ class CVaR(Rule):
         loss = self._combine(noisy.scene, noisy.evaluate(both, noisy.draw_offsets(copies)).loss)
         (excess, _), (error, _) = self._loss_tail(noisy.scene).compare(loss, 1)
         nearer, near = noisy.scene.distance(both)
-        return bool(excess < -_BETTER_SE * error or (excess == 0 and nearer < near))
+        return bool(excess < -_SEARCH_PLAN.better_se * error or (excess == 0 and nearer < near))
 
     def _loss_tail(self, scene: Scene) -> Tail:
         return Tail(self.tau, scene.mixture.weights if self.across == "models" else np.ones(1))
@@ -369,7 +399,7 @@ def _is_one_sided(target: Target) -> bool:
 
 
 def paper_rules(
-    d: int, *, tau: float = _TAU, n_perturb: int = _PERTURBED, max_candidates: int | None = None
+    d: int, *, tau: float = _PAPER_RULES.tau, n_perturb: int = _PAPER_RULES.perturbed, max_candidates: int | None = None
 ) -> tuple[Rule, ...]:
     """Return the decisions of the paper: Mean, MAP and CVaR.
 
@@ -403,7 +433,11 @@ def paper_rules(
     """
     if not is_count(d):
         raise ValueError(f"paper_rules: d must be a number of features of at least 1, not {d!r}")
-    few = d <= _KDE_FEATURES
-    mode = MAP(method="kde") if few else MAP(method="knn", k=_NEIGHBOURS)
-    most = (_CANDIDATES_IN_THE_PLANE if few else _CANDIDATES_BEYOND) if max_candidates is None else max_candidates
+    few = d <= _PAPER_RULES.kde_features
+    mode = MAP(method="kde") if few else MAP(method="knn", k=_PAPER_RULES.neighbours)
+    most = (
+        (_PAPER_RULES.candidates_in_the_plane if few else _PAPER_RULES.candidates_beyond)
+        if max_candidates is None
+        else max_candidates
+    )
     return Mean(), mode, CVaR(tau, n_perturb=n_perturb, max_candidates=most, race=False, refine=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array, Query
 from gbce.decisions._structure import Reaching
 from gbce.posterior import GibbsPosterior
@@ -19,7 +20,6 @@ from gbce.trees import CellTrees, read_models
 __all__ = ["Judge", "choose_strategies", "find_moves", "follow_strategies", "undo_unneeded"]
 
 _BECOMES_MISSING = 2  # direction of a value that becomes missing or known: neither up nor down
-_TIE = 1e-9  # log-odds of votes that tie: the model adds them in another order, and the first of tied classes wins
 # Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
 # linear model hardly two draws need exactly the same moves, and three of four in common are one idea.
 _ALIKE = 0.5
@@ -54,7 +54,8 @@ class Judge:
             found = Reaching(self.posterior.target).judge(self.posterior.evaluate_first(x[good]))
             gap[good], reached[good] = found
             if self._may_tie:
-                reached[good] &= found.gap < -_TIE
+                # the model adds votes in another order, and the first of tied classes wins
+                reached[good] &= found.gap < -WIDE_ROUNDING
         return Judged(gap, reached)
 
     @property

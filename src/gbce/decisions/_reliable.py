@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING
+from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
@@ -46,15 +46,26 @@ _ORDER = 0  # seed of the split: the same for all rows, in whatever order refits
 SPREADS = (1.0, 2.0, 4.0)
 _FURTHER = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0])  # multiples of a change that just reaches
 _PUSHES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # units of scale by which changes are extended where none of these holds
-_CHEAPEST = 0.5  # of the evaluated candidates are the cheapest ones; the rest is spread over the dearer points
-_ROUNDS_NEARER = 8  # of the search towards the row: its points are cheap, and every saving shows in the answer
-_SEARCHED_REFITS, _REFIT_ROWS = 8, 1_500  # refitted models used in a search, and about how many points it evaluates
-_MODES = 12  # points of such a search that are kept
-_REFIT_COPIES = 32  # perturbed copies of a candidate for refitted models
-_FEW_COPIES = 4  # the same, to rank all candidates by how often refits accept them
-_AT_MOST = 2.0  # times the cost of the nearest point that a more reliable fallback may cost
-_CLEARLY = 2.0  # standard errors by which it must be more reliable
-_ROUNDING = 1e-9  # of a step: a number on the grid up to its last bits stays there
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """How rows are spent on candidates and refitted models; chosen by hand."""
+
+    # of the evaluated candidates are the cheapest ones; the rest is spread over the dearer points
+    cheapest: float = 0.5
+    rounds_nearer: int = 8  # of the search towards the row: its points are cheap, and every saving shows in the answer
+    searched_refits: int = 8  # refitted models used in a search, and about how many points it evaluates
+    refit_rows: int = 1_500
+    modes: int = 12  # points of such a search that are kept
+    refit_copies: int = 32  # perturbed copies of a candidate for refitted models
+    few_copies: int = 4  # the same, to rank all candidates by how often refits accept them
+    dearest: float = 2.0  # times the cost of the nearest point that a more reliable fallback may cost
+    clear_se: float = 2.0  # standard errors by which it must be more reliable
+
+
+_EFFORT = _Effort()
+
 _HOLDS = "the smallest change found that still works with probability at least"
 _UNDER_NOISE = "when it is not made exactly"
 
@@ -100,9 +111,9 @@ def confirms(shares: Array, weights: Array, probability: float, confidence: floa
     be tested one after another (Bonferroni): otherwise the luckiest of several would pass.
     """
     risk, n = (1.0 - confidence) / len(SPREADS), len(shares)
-    accepting = float((shares >= probability - SHARE_ROUNDING) @ weights)
+    accepting = float((shares >= probability - WIDE_ROUNDING) @ weights)
     enough = min(probability, lower_bound(1.0, n, risk))
-    return lower_bound(accepting, n, risk) >= enough - SHARE_ROUNDING
+    return lower_bound(accepting, n, risk) >= enough - WIDE_ROUNDING
 
 
 # --- rule ------------------------------------------------------------------------------------------------------------
@@ -288,7 +299,7 @@ class Reliable(Rule):
     def _confirm(self, judges: Scene, x: Array) -> bool:
         """Whether the confirming refits accept a point ``(d,)``."""
         assert judges.refits is not None
-        shares = refit_shares(judges, self.noise, x[None, :], _REFIT_COPIES)[0]
+        shares = refit_shares(judges, self.noise, x[None, :], _EFFORT.refit_copies)[0]
         return confirms(shares, judges.refits.mixture.weights, self.probability, self.refit_confidence)
 
     def _find_without_refits(
@@ -296,17 +307,18 @@ class Reliable(Rule):
     ) -> Choice | None:
         """Return a point that holds under noise only, preferably one that many refits accept."""
         missed = f"no point was found that refitted models accept with probability {self.probability:g}"
-        x = search.x[self._cost(scene, search.x) <= _AT_MOST * self._cost(scene, nearest[None, :])]
+        x = search.x[self._cost(scene, search.x) <= _EFFORT.dearest * self._cost(scene, nearest[None, :])]
         assert scene.refits is not None
-        if scene.refits.affords(len(x) * _FEW_COPIES) == len(x) * _FEW_COPIES:
-            shares = refit_share(scene, self.noise, x, _FEW_COPIES)
+        if scene.refits.affords(len(x) * _EFFORT.few_copies) == len(x) * _EFFORT.few_copies:
+            shares = refit_share(scene, self.noise, x, _EFFORT.few_copies)
             some = _Candidates(x[np.argsort(-shares, kind="stable")], tuple, search.tried)
             found = self._seek(noisy, some, lambda x: accepts(noisy, x), refine=False)
             search.tried = some.tried
             if found is not None:
                 note = (
-                    f"{missed}; among points at up to {_AT_MOST:g} times the cost of the nearest, this is the one they "
-                    f"accept most often, and it still works with probability at least {some.shown:.4g} {_UNDER_NOISE}"
+                    f"{missed}; among points at up to {_EFFORT.dearest:g} times the cost of the nearest, this is the "
+                    "one they accept most often, and it still works with probability at least "
+                    f"{some.shown:.4g} {_UNDER_NOISE}"
                 )
                 return Choice(found[None, :], note=note)
         found = self._seek(noisy, search, lambda x: accepts(noisy, x))
@@ -318,7 +330,7 @@ class Reliable(Rule):
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
         pushed = round_away(scene.space, scene.x0, extend_each_change(scene, nearest.x))
         x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
-        x = self._thin(x[self._cost(scene, x) <= _AT_MOST * self._cost(scene, nearest.x[:1])], most)
+        x = self._thin(x[self._cost(scene, x) <= _EFFORT.dearest * self._cost(scene, nearest.x[:1])], most)
         promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
         search = PromiseSearch(noisy, promise, x, lambda x: self._cost(scene, x))
         search.screen_all()
@@ -326,7 +338,7 @@ class Reliable(Rule):
         n = count_affordable(noisy.posterior, promise.trial_copies, 2)
         both = noisy.successes(np.vstack([nearest.x[:1], x[[winner]]]), noisy.draw_offsets(n))
         found, gain = both.mean(axis=1), both[1] - both[0]
-        if not accepted or gain.mean() <= _CLEARLY * gain.std() / np.sqrt(n):
+        if not accepted or gain.mean() <= _EFFORT.clear_se * gain.std() / np.sqrt(n):
             what = "this is the nearest point that reaches it, and none at up to {} its cost is more reliable"
             return _take_first(nearest, self._describe_shortfall(what, found[0]))
         what = "this is the most reliable point at up to {} the cost of the nearest that reaches it"
@@ -335,7 +347,8 @@ class Reliable(Rule):
     def _describe_shortfall(self, what: str, found: float) -> str:
         """Return a note that the promise is not kept, with the required and the estimated probability."""
         missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
-        return f"{missed}; {what.format(f'{_AT_MOST:g} times')} (wanted {self.probability:g}, found about {found:.2f})"
+        what = what.format(f"{_EFFORT.dearest:g} times")
+        return f"{missed}; {what} (wanted {self.probability:g}, found about {found:.2f})"
 
     def _seek(
         self,
@@ -381,7 +394,7 @@ class Reliable(Rule):
             held = among.find_holding()
             if held is None:
                 return None
-            nearer = among.shrink_changes(among.x[held], _ROUNDS_NEARER) if refine else None
+            nearer = among.shrink_changes(among.x[held], _EFFORT.rounds_nearer) if refine else None
             x = among.x[held] if nearer is None else nearer
             return among.undo_changes(x) if refine else x
         finally:
@@ -407,7 +420,7 @@ class Reliable(Rule):
         if scene.refits is None:
             return trials[:0]
         space, x0, n = scene.space, scene.x0, len(scene.refits.predictors)
-        some = np.unique(np.linspace(0, n - 1, min(n, _SEARCHED_REFITS)).round().astype(int))
+        some = np.unique(np.linspace(0, n - 1, min(n, _EFFORT.searched_refits)).round().astype(int))
         few = replace(scene.refits, predictors=tuple(scene.refits.predictors[k] for k in some))
         reaching = Reaching(posterior.target)
 
@@ -427,9 +440,9 @@ class Reliable(Rule):
             trials=extend_changes(space, x0, trials),
             power=2 if self.distance == "l2" else 1,
             affords=few.affords,
-            max_rows=_REFIT_ROWS,
+            max_rows=_EFFORT.refit_rows,
         )
-        return found.x[np.argsort(found.cost, kind="stable")[:_MODES]]
+        return found.x[np.argsort(found.cost, kind="stable")[: _EFFORT.modes]]
 
     def _list_candidates(self, scene: Scene, nearest: Array, most: int) -> Array:
         """Return candidates ``(k, d)``, the cheapest first; ``nearest`` ``(n, d)`` reach the target."""
@@ -449,7 +462,7 @@ class Reliable(Rule):
     @staticmethod
     def _thin(x: Array, most: int) -> Array:
         """Return at most ``most`` of points ``(n, d)`` sorted by cost: the cheapest, and a spread of the others."""
-        cheap = min(int(_CHEAPEST * most), len(x))
+        cheap = min(int(_EFFORT.cheapest * most), len(x))
         return np.vstack([x[:cheap], x[thin_out(np.arange(cheap, len(x)), most - cheap)]])
 
     def _sort(self, scene: Scene, x: Array) -> Array:
@@ -464,10 +477,10 @@ class Reliable(Rule):
             return good
         n, risk = len(scene.refits.predictors), 1.0 - self.refit_confidence
         enough = min(self.probability, lower_bound(1.0, n, risk))
-        for noise, copies in ((0.0, 1), (self.noise, _REFIT_COPIES)):  # first without noise, which costs little
+        for noise, copies in ((0.0, 1), (self.noise, _EFFORT.refit_copies)):  # first without noise, which costs little
             if good.any():
                 shares = refit_share(scene, noise, x[good], copies, spread)
-                good[good] = [lower_bound(float(share), n, risk) >= enough - SHARE_ROUNDING for share in shares]
+                good[good] = [lower_bound(float(share), n, risk) >= enough - WIDE_ROUNDING for share in shares]
         return good
 
 
@@ -518,7 +531,7 @@ def round_away(space: Space, x0: Array, x: Array) -> Array:
     """Round changed numbers of points ``(n, d)`` to steps that a person would use, away from the row."""
     step = np.where(space.steps > 0, space.steps, 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        away = np.where(x > x0, np.ceil(x / step - _ROUNDING), np.floor(x / step + _ROUNDING))
+        away = np.where(x > x0, np.ceil(x / step - WIDE_ROUNDING), np.floor(x / step + WIDE_ROUNDING))
         value = np.where(step < 1, away / np.rint(1 / step), away * step)  # the double nearest to the decimal
         rounded = np.where((space.steps > 0) & (x != x0) & np.isfinite(x) & np.isfinite(x0), value, x)
     return space.project(rounded, x0)

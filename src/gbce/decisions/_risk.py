@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from gbce._numerics import SHARE_ROUNDING, WEIGHT_ROUNDING
+from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array, Rule
 from gbce.budget import BudgetSpentError
 from gbce.draws import Scene
@@ -93,7 +93,7 @@ def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
     else:
         order = np.argsort(loss, axis=1, kind="stable")
         ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
-    place = (np.cumsum(weight, axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
+    place = (np.cumsum(weight, axis=1) < tau * weights.sum() - WIDE_ROUNDING).sum(axis=1)
     var = np.take_along_axis(ordered, np.minimum(place, loss.shape[1] - 1)[:, None], axis=1)
     weight = np.where(ordered >= var, weight, 0.0)
     return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
@@ -161,7 +161,7 @@ class Trials:
         """The success rate in screening from which a candidate is worth a trial."""
         p = self.probability
         error = float(np.sqrt(p * (1 - p) / self.copies))
-        return min(p - float(ndtri(self.risk / 2 ** (self.done + 1))) * error + self.lift, 1.0) - WEIGHT_ROUNDING
+        return min(p - float(ndtri(self.risk / 2 ** (self.done + 1))) * error + self.lift, 1.0) - ROUNDING
 
     def find_holding(self, candidates: Array, shares: Array) -> int | None:
         """Run trials of candidates in order, skipping those whose screening ``shares`` are too low.
@@ -208,7 +208,7 @@ def lower_bound(share: float, n: int, risk: float) -> float:
 
     Exact for binary outcomes (Clopper and Pearson, 1934), conservative for outcomes between 0 and 1.
     """
-    k = n if share > 1.0 - WEIGHT_ROUNDING else share * n  # a sum of weights may miss one by rounding
+    k = n if share > 1.0 - ROUNDING else share * n  # a sum of weights may miss one by rounding
     return float(betaincinv(k, n - k + 1, risk)) if k > 0 else 0.0
 
 

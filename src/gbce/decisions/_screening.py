@@ -12,32 +12,48 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.decisions._risk import Trials, UnderNoise, count_affordable, propose_nearer, thin_out
 
 __all__ = ["TRIAL_COPIES", "Promise", "PromiseSearch", "Screening", "UndoChanges", "accepts", "fresh_success"]
 
-# How model rows are spent. All chosen by hand: the trials under fresh noise guarantee the promise, whatever these are.
-# Screening: shares of the n_perturb copies, first for every candidate, then for those that may still hold.
-_FIRST_PART, _LATER_PARTS = 0.125, (0.375, 1.0)
-_AT_ONCE, _PROMISING_AT_ONCE = 4, 2  # candidates per call that are screened further, and then with n_confirm copies
-_FUTILITY_SE = 2.0  # standard errors that a share may lie below the required one at an interim stage
-_PART = 0.25  # of the n_confirm copies, at which futile candidates are dropped
-# If none holds: how many get all n_perturb copies, a part of n_confirm, and all of n_confirm.
-_FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
-_FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
+
+@dataclass(frozen=True)
+class _Effort:
+    """How model rows are spent; chosen by hand: trials under fresh noise keep the promise, whatever these are."""
+
+    # Screening: shares of the n_perturb copies, first for every candidate, then for those that may still hold.
+    first_part: float = 0.125
+    later_parts: tuple[float, float] = (0.375, 1.0)
+    at_once: int = 4  # candidates per call that are screened further, and then with n_confirm copies
+    promising_at_once: int = 2
+    futility_se: float = 2.0  # standard errors that a share may lie below the required one at an interim stage
+    confirming_part: float = 0.25  # of the n_confirm copies, at which futile candidates are dropped
+    # If none holds: how many get all n_perturb copies, a part of n_confirm, and all of n_confirm.
+    fallbacks: int = 60
+    confirmed_in_part: int = 20
+    confirmed: int = 5
+    # candidates in the first call; each later call takes as many as all before it and this many more
+    first_block: int = 50
+    # Undoing changes: a needed change shows within few copies, an unneeded one makes no difference under any.
+    undoing_parts: tuple[float, float, float] = (0.0625, 0.25, 1.0)  # cumulative shares of the copies
+    small_change: float = 0.05  # of the cost: a change too small to be worth a line of the answer
+    behind: int = 1  # successes that a point may be behind at an interim stage
+    # Shrinking changes: points per round, those refined with n_perturb copies, those confirmed with a part of
+    # n_confirm. Without this confirmation the nearest lucky point was taken, and every other search ended in nothing.
+    proposed: int = 16
+    refined: int = 6
+    confirmed_together: int = 3
+    part_on_path: float = 0.5
+    tried_on_path: int = 2  # points on the path to the row that are put to a trial, the nearest first
+    fewest_rounds: int = 4  # that the budget must allow
+
+
+_EFFORT = _Effort()
+
 TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
-# Undoing changes: a needed change shows within few copies, an unneeded one makes no difference under any.
-_PARTS = (0.0625, 0.25, 1.0)  # cumulative shares of the copies
-_SMALL = 0.05  # of the cost: a change too small to be worth a line of the answer
-_BEHIND = 1  # successes that a point may be behind at an interim stage
-# Shrinking changes: points per round, those refined with n_perturb copies, those confirmed with a part of n_confirm.
-# Without this confirmation the nearest lucky point was taken, and every other search ended in nothing.
-_PROPOSED, _REFINED, _CONFIRMED_TOGETHER, _PART_OF_WAY = 16, 6, 3, 0.5
-_TRIED = 2  # points on the path to the row that are put to a trial, the nearest first
-_FEWEST_ROUNDS = 4  # that the budget must allow
 
 # --- screening of candidates -----------------------------------------------------------------------------------------
 
@@ -65,11 +81,11 @@ class Screening:
 
     def first_pass(self, block: slice, worth: float) -> Array:
         """Evaluate a block of candidates under a few copies; return the positions of those that are not futile."""
-        return self._screen(np.arange(len(self.x))[block], worth, _FIRST_PART)
+        return self._screen(np.arange(len(self.x))[block], worth, _EFFORT.first_part)
 
     def refine(self, which: Array, worth: float) -> Array:
         """Evaluate candidates under all of the few copies in stages; return those that are not futile."""
-        for part in _LATER_PARTS:
+        for part in _EFFORT.later_parts:
             which = self._screen(which, worth, part)
         return which
 
@@ -90,10 +106,10 @@ class Screening:
 
     def find_holding(self, promising: Array, trials: Trials, holds_elsewhere: Callable[[Array], Array]) -> int | None:
         """Return the first promising candidate that holds under many copies, elsewhere, and in a trial."""
-        for start in range(0, len(promising), _AT_ONCE):
-            some = self.refine(promising[start : start + _AT_ONCE], trials.worth)
-            for at in range(0, len(some), _PROMISING_AT_ONCE):
-                near = some[at : at + _PROMISING_AT_ONCE]
+        for start in range(0, len(promising), _EFFORT.at_once):
+            some = self.refine(promising[start : start + _EFFORT.at_once], trials.worth)
+            for at in range(0, len(some), _EFFORT.promising_at_once):
+                near = some[at : at + _EFFORT.promising_at_once]
                 # one more for the trial
                 near = near[: count_affordable(self.noisy.posterior, len(near) + 1, len(self.many))]
                 near, share = self._screen_closely(near, trials.worth)
@@ -117,22 +133,22 @@ class Screening:
 
     @property
     def _n_part(self) -> int:
-        return max(int(_PART * len(self.many)), 1)
+        return max(int(_EFFORT.confirming_part * len(self.many)), 1)
 
     def find_fallback(self, reaching: bool) -> tuple[int, bool]:
         """Return the candidate with the highest success rate (ties: the nearest), and whether the model accepts it."""
-        best = self._take_best(np.arange(len(self.x)), self.share, _FALLBACKS)
+        best = self._take_best(np.arange(len(self.x)), self.share, _EFFORT.fallbacks)
         self._add_copies(
             best[: self.noisy.posterior.affords(len(best) * len(self.few)) // len(self.few)], len(self.few)
         )
-        most = count_affordable(self.noisy.posterior, _CONFIRMED_IN_PART + 1, len(self.many))
-        best = self._take_best(best, self.share[best], min(most, _CONFIRMED_IN_PART))
+        most = count_affordable(self.noisy.posterior, _EFFORT.confirmed_in_part + 1, len(self.many))
+        best = self._take_best(best, self.share[best], min(most, _EFFORT.confirmed_in_part))
         accepted = best[accepts(self.noisy, self.x[best], known=True)] if reaching else best[:0]
         best = accepted if len(accepted) else best
         part = self._n_part
         share = self.noisy.success(self.x[best], self.many[:part])
         if len(best) > 1 and part < len(self.many):
-            few = np.isin(best, self._take_best(best, share, _CONFIRMED))
+            few = np.isin(best, self._take_best(best, share, _EFFORT.confirmed))
             more = self.noisy.success(self.x[best[few]], self.many[part:])
             best, share = best[few], part * share[few] + (len(self.many) - part) * more
         return int(best[np.argmax(share)]), len(accepted) > 0
@@ -145,7 +161,7 @@ class Screening:
 
 def _futility_bound(worth: float, n: int) -> float:
     """Return the success rate under ``n`` copies below which a candidate is dropped."""
-    return worth - _FUTILITY_SE * float(np.sqrt(worth * (1 - worth) / n))
+    return worth - _EFFORT.futility_se * float(np.sqrt(worth * (1 - worth) / n))
 
 
 def fresh_success(noisy: UnderNoise, x: Array, copies: int) -> tuple[float, int]:
@@ -207,7 +223,7 @@ class UndoChanges:
     def drop_small(self, x: Array) -> Array:
         """Return ``x`` ``(d,)`` without all of its small changes and without each of them, the cheapest first."""
         rows, sets = self._undo_sets(x, [column[None] for column in self._changed_features(x)])
-        small = (self.cost(rows) >= (1.0 - _SMALL) * self.cost(x[None, :])).nonzero()[0]
+        small = (self.cost(rows) >= (1.0 - _EFFORT.small_change) * self.cost(x[None, :])).nonzero()[0]
         columns = np.concatenate([self._changed_features(x)[:0], *(sets[i] for i in small)])
         together, _ = self._undo_sets(x, [columns] if len(columns) > 1 else [])
         rows = np.vstack([together, rows[small]])
@@ -238,7 +254,7 @@ class UndoChanges:
         which, n = np.arange(len(rows)), len(self.shifts)
         after = np.zeros((len(rows), n))
         start = 0
-        for part in _PARTS:
+        for part in _EFFORT.undoing_parts:
             stop = max(int(part * n), 1)
             if len(which) == 0 or stop == start:
                 continue
@@ -248,7 +264,7 @@ class UndoChanges:
             else:
                 after[which, start:stop] = self.noisy.successes(rows[which], self.shifts[start:stop])
             behind = before[:stop].sum() - after[which, :stop].sum(axis=1)
-            which = which[behind <= (_BEHIND if stop < n else n * SHARE_ROUNDING)]
+            which = which[behind <= (_EFFORT.behind if stop < n else n * WIDE_ROUNDING)]
             start = stop
         return which, after[which], before
 
@@ -337,11 +353,11 @@ class PromiseSearch:
 
     def shrink_changes(self, x: Array, rounds: int) -> Array | None:
         """Return a cheaper point between ``x`` ``(d,)`` and the row that holds as well, if one is found."""
-        n_sure = max(int(_PART_OF_WAY * self.promise.n_confirm), 1)
-        each = (_PROPOSED + _REFINED) * self.promise.n_perturb + _CONFIRMED_TOGETHER * n_sure
+        n_sure = max(int(_EFFORT.part_on_path * self.promise.n_confirm), 1)
+        each = (_EFFORT.proposed + _EFFORT.refined) * self.promise.n_perturb + _EFFORT.confirmed_together * n_sure
         trial = self.promise.trial_copies
         rounds = (self.noisy.posterior.affords(rounds * each + trial) - trial) // each
-        if not self.trials.possible or rounds < _FEWEST_ROUNDS:
+        if not self.trials.possible or rounds < _EFFORT.fewest_rounds:
             return None
         way, shares = [x], [1.0]
         try:
@@ -351,7 +367,7 @@ class PromiseSearch:
                     break
                 way.append(near)
                 shares.append(share)
-            last = np.arange(1, len(way))[::-1][:_TRIED]  # without the start
+            last = np.arange(1, len(way))[::-1][: _EFFORT.tried_on_path]  # without the start
             held = self._run_trials(np.array(way), last, np.array(shares)[last])
         except BudgetSpentError:
             return None
@@ -369,7 +385,7 @@ class PromiseSearch:
         one = np.zeros(1, dtype=int)
         try:
             fewer = undoing.run(x)
-            for row in undoing.drop_small(fewer)[:_TRIED]:
+            for row in undoing.drop_small(fewer)[: _EFFORT.tried_on_path]:
                 share = self.noisy.success(row[None, :], self.screening.many)
                 if share[0] >= self.trials.worth and self.holds_elsewhere(row[None, :])[0]:
                     if self._run_trials(row[None, :], one, share) is not None:
@@ -383,15 +399,15 @@ class PromiseSearch:
     def _step_towards_row(self, x: Array, n_sure: int) -> tuple[Array | None, float]:
         """Return the nearest point between ``x`` ``(d,)`` and the row that seems to hold, and its success rate."""
         noisy, worth = self.noisy, self.trials.worth
-        near = propose_nearer(noisy.scene, x, _PROPOSED, self.cost, self.tidy)
+        near = propose_nearer(noisy.scene, x, _EFFORT.proposed, self.cost, self.tidy)
         near = near[accepts(noisy, near)]
         if len(near) == 0:
             return None, 0.0
         screening = Screening.of(noisy, near, self.promise.n_perturb, n_sure)
         # a spread of them, as the nearest few are the luckiest so far
-        promising = thin_out(screening.first_pass(slice(0, len(near)), worth), _REFINED)
+        promising = thin_out(screening.first_pass(slice(0, len(near)), worth), _EFFORT.refined)
         promising = screening.refine(promising, worth)
-        for one in near[promising[screening.share[promising] >= worth][:_CONFIRMED_TOGETHER]]:
+        for one in near[promising[screening.share[promising] >= worth][: _EFFORT.confirmed_together]]:
             share = float(noisy.success(one[None, :], screening.many)[0])
             if share >= worth and self.holds_elsewhere(one[None, :])[0]:
                 return one, share
@@ -420,5 +436,5 @@ def _split_blocks(n: int) -> list[slice]:
     """Return slices of ``n`` candidates, each about twice as long as the one before."""
     ends = [0]
     while ends[-1] < n:
-        ends.append(min(2 * ends[-1] + _FIRST_BLOCK, n))
+        ends.append(min(2 * ends[-1] + _EFFORT.first_block, n))
     return [slice(start, stop) for start, stop in pairwise(ends)]

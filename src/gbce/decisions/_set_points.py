@@ -24,16 +24,26 @@ from gbce.space import Space
 __all__ = ["PointFinder"]
 
 _LEAST_CHANGE = 0.01  # of a column's unit: nobody makes, or can measure, a smaller change; a convention
-# All of these were chosen by hand; they trade model rows and time for cheaper points.
-_DOUBLED = 3  # columns whose change is doubled, one at a time, so that others can shrink instead
-_HALVINGS = 6  # of each change: it is known to 2% of itself
-_SCREENED, _CONFIRMING = 16, 64  # copies under noise: to screen a point, and to confirm it
-_SCREENED_BY_LEAVES, _CONFIRMING_BY_LEAVES = 32, 192  # the same where they cost time only
-_EXTENDED, _STARTED = 14, 4  # points of a set that may be reliable: extensions of the cheapest, and its starts
-_EXTENDED_BY_LEAVES = 40  # the same where they cost time only: nearly all extensions
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """What a search may cost; chosen by hand: model rows and time for cheaper points."""
+
+    doubled: int = 3  # columns whose change is doubled, one at a time, so that others can shrink instead
+    halvings: int = 6  # of each change: it is known to 2% of itself
+    screened: int = 16  # copies under noise: to screen a point, and to confirm it
+    confirming: int = 64
+    extended: int = 14  # points of a set that may be reliable: extensions of the cheapest, and its starts
+    started: int = 4
+    share: float = 0.7  # of the budget that is left; the rest is to confirm and assess points
+    reliable_rows: int = 1_000  # model rows that the search for a reliable point of one set is planned with
+
+
+_ASKED = _Effort()
+_BY_LEAVES = replace(_ASKED, screened=32, confirming=192, extended=40)  # where points cost time only
+
 _BETWEEN = np.array([0.35, 0.6, 0.85])  # of the way from the cheapest point to a reliable one, tried once
-_SHARE = 0.7  # of the budget that is left; the rest is to confirm and assess points
-_RELIABLE_ROWS = 1_000  # model rows that the search for a reliable point of one set is planned with
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +64,10 @@ class PointFinder:
     def x0(self) -> Array:
         """The row, encoded: ``(d,)``."""
         return self.query.x0
+
+    @property
+    def _effort(self) -> _Effort:
+        return _ASKED if self.judge.trees is None else _BY_LEAVES
 
     def cost(self, x: Array) -> Array:
         """Return the cost of points ``(n, d)``: the sum of their changes in units of scale."""
@@ -95,7 +109,7 @@ class PointFinder:
     def _vary(self, x: Array) -> tuple[Array, Array]:
         """Return a point and copies with one change doubled ``(k, d)``, and the column to shrink last ``(k,)``."""
         size = np.abs(signed_changes(self.space, x[None, :], self.x0))[0] * self._is_shrinkable(x[None, :])[0]
-        columns = np.argsort(-size, kind="stable")[: min(_DOUBLED, np.count_nonzero(size))]
+        columns = np.argsort(-size, kind="stable")[: min(self._effort.doubled, np.count_nonzero(size))]
         rows = np.repeat(x[None, :], len(columns) + 1, axis=0)
         rows[np.arange(1, len(rows)), columns] += (x - self.x0)[columns]
         return self.space.project(rows, self.x0), np.concatenate([[-1], columns]).astype(int)
@@ -116,7 +130,7 @@ class PointFinder:
             column = order[which, step]
             full = (x - self.x0)[which, column]
             low, high = np.minimum(_LEAST_CHANGE / size[which, column], 1.0), np.ones(len(which))
-            for _ in range(_HALVINGS):
+            for _ in range(self._effort.halvings):
                 middle = (low + high) / 2
                 change = full * middle
                 change = np.where(self.space.discrete[column], np.sign(full) * np.ceil(np.abs(change)), change)
@@ -137,22 +151,20 @@ class PointFinder:
             for number, (group, near) in enumerate(zip(groups, nearest, strict=True))
             if near is not None
         ]
-        posterior = replace(self.judge.posterior, budget=self.judge.posterior.budget.share(_SHARE))
-        n = posterior.affords(len(tasks) * _RELIABLE_ROWS) // _RELIABLE_ROWS
-        return run_together(posterior, tasks[:n], _RELIABLE_ROWS) if n else []
+        posterior = replace(self.judge.posterior, budget=self.judge.posterior.budget.share(self._effort.share))
+        n = posterior.affords(len(tasks) * self._effort.reliable_rows) // self._effort.reliable_rows
+        return run_together(posterior, tasks[:n], self._effort.reliable_rows) if n else []
 
     def _make_task(self, number: int, group: Array, near: Array) -> Callable[[GibbsPosterior], Array | None]:
         """Return the search for a reliable point of a group, whose cheapest point is ``near`` ``(d,)``."""
-        by_leaves = self.judge.trees is not None
-        copies = (_SCREENED_BY_LEAVES, _CONFIRMING_BY_LEAVES) if by_leaves else (_SCREENED, _CONFIRMING)
-        promise = Promise(self.rule.probability, self.rule.confidence, *copies)
+        promise = Promise(self.rule.probability, self.rule.confidence, self._effort.screened, self._effort.confirming)
 
         def seek(posterior: GibbsPosterior) -> Array | None:
             rng = stream(self.query.seed, LISTING, (*self.query.key, 1 + number))
             scene = Scene(self.query, self.draws, rng, posterior)
             noisy = UnderNoise(scene, posterior, self.rule.noise, first_only=True)
             further = [extend_changes(self.space, self.x0, near[None, :]), extend_each_change(scene, near[None, :])]
-            x = self._list_candidates(near, np.vstack([near[None, :], *further]), group[:_STARTED])
+            x = self._list_candidates(near, np.vstack([near[None, :], *further]), group[: self._effort.started])
             held, tried = self._find_holding(noisy, promise, x, 0)
             if held is None:
                 return None
@@ -165,11 +177,11 @@ class PointFinder:
 
     def _list_candidates(self, near: Array, *parts: Array) -> Array:
         """Return some points of ``parts`` ``(n, d)``, rounded, that move as ``near`` ``(d,)`` does, cheapest first."""
-        kept, most = [], _EXTENDED if self.judge.trees is None else _EXTENDED_BY_LEAVES
+        kept = []
         for x in parts:
             x = round_away(self.space, self.x0, x)
             same = (self.find_moves(x) == self.find_moves(near[None, :])).all(axis=1)
-            kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), most))
+            kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), self._effort.extended))
         return self.drop_invalid(np.vstack(kept))
 
     def _find_holding(self, noisy: UnderNoise, promise: Promise, x: Array, tried: int) -> tuple[Array | None, int]:

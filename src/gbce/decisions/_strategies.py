@@ -23,14 +23,25 @@ from gbce.posterior import GibbsPosterior
 
 __all__ = ["Strategies", "find_strategies"]
 
-# All of these were chosen by hand; they trade model rows for the number of strategies and their cost.
-_DRAWS, _DRAWS_BY_LEAVES = 256, 600  # draws whose needed changes are found: a share is then off by 3%, or 2%
-_FEWEST_DRAWS = 50  # with fewer, shares would be off by 7%
-_UNDO_ROWS, _PARTS = 4_000, 3  # model rows that finding them may take, one part in three of what is left
-_STRATEGIES = 5  # that get points
-_FEWEST_STRATEGIES = 3  # where draws show fewer, sets of columns that were found otherwise are added
-_FEW_SETS = 5  # sets of moves of few columns that get points, those with fewer columns and then the cheapest first
-_COPIES = 128  # under noise, for the figure of a point: it is off by 3% at a share of 0.9
+
+@dataclass(frozen=True)
+class _Effort:
+    """How many draws, strategies and sets of columns are worked out."""
+
+    # All of these were chosen by hand; they trade model rows for the number of strategies and their cost.
+    draws: int = 256  # draws whose needed changes are found: a share is then off by 3%
+    draws_by_leaves: int = 600  # the same where they cost time only: off by 2%
+    fewest_draws: int = 50  # with fewer, shares would be off by 7%
+    undo_rows: int = 4_000  # model rows that finding them may take, one part in three of what is left
+    parts: int = 3
+    strategies: int = 5  # that get points
+    fewest_strategies: int = 3  # where draws show fewer, sets of columns that were found otherwise are added
+    # sets of moves of few columns that get points, those with fewer columns and then the cheapest first
+    few_sets: int = 5
+    copies: int = 128  # under noise, for the figure of a point: it is off by 3% at a share of 0.9
+
+
+_EFFORT = _Effort()
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +175,7 @@ class _Search(PointFinder):
         decided = [one for one in (*decisions, answer) if one is not None and one.reached[0]]
         known = np.vstack([labelled.reduced, self._reduce(np.array([one.x for one in decided]))])
         explored = explore_columns(self.judge, self.posterior, self.draws, needs, mass, known)
-        chosen = needs[choose_strategies(needs, mass, _STRATEGIES)]
+        chosen = needs[choose_strategies(needs, mass, _EFFORT.strategies)]
         groups = self._group_starts(self.drop_invalid(np.vstack([known, explored.x])), chosen)
         nearest = self.shrink_all(groups)
         reliable = [*self.find_reliable(groups, nearest), None if answer is None else answer.x]
@@ -177,17 +188,18 @@ class _Search(PointFinder):
             **points,
             missed=explored.missed,
             proofs=explored.proofs,
-            copies=_COPIES,
+            copies=_EFFORT.copies,
         )
 
     def _label_draws(self) -> _Labelled | None:
         """Return some draws with the moves that they need; None if the budget allows too few."""
         draws = self.draws
         each = 2.0 * float(draws.weights @ (self.find_moves(draws.x) != 0).sum(axis=1))
-        n = min(_DRAWS_BY_LEAVES if self.judge.trees else _DRAWS, len(draws))
+        n = min(_EFFORT.draws_by_leaves if self.judge.trees else _EFFORT.draws, len(draws))
         if self.judge.trees is None:
-            n = min(n, int(self.posterior.affords(_PARTS * _UNDO_ROWS) / (_PARTS * max(each, 1.0))))
-        if n < _FEWEST_DRAWS:
+            rows = self.posterior.affords(_EFFORT.parts * _EFFORT.undo_rows) / _EFFORT.parts
+            n = min(n, int(rows / max(each, 1.0)))
+        if n < _EFFORT.fewest_draws:
             return None
         rng = stream(self.query.seed, LISTING, self.query.key)
         index = draws.index[resample_evenly(rng, draws.weights, n)]
@@ -212,7 +224,7 @@ class _Search(PointFinder):
         size = (moves != 0).sum(axis=1)
         order = np.argsort(size, kind="stable")[: np.count_nonzero(size <= MOST_COLUMNS)]
         few = {moves[i].tobytes(): moves[i] for i in order}  # with fewer columns first, then the cheapest
-        listed = {one.tobytes(): one for one in chosen} | dict(list(few.items())[:_FEW_SETS])
+        listed = {one.tobytes(): one for one in chosen} | dict(list(few.items())[: _EFFORT.few_sets])
         groups = [starts[(moves == one).all(axis=1)] for one in listed.values()]
         return [group for group in groups if len(group)]
 
@@ -234,7 +246,7 @@ class _Search(PointFinder):
         return {
             "x": x,
             "outputs": outputs,
-            "reliability": noisy.success(x, noisy.draw_offsets(_COPIES)) if len(x) else np.zeros(0),
+            "reliability": noisy.success(x, noisy.draw_offsets(_EFFORT.copies)) if len(x) else np.zeros(0),
             "holds": holds,
             "strategy": self._number_strategies(x, chosen),
         }
@@ -268,7 +280,7 @@ class _Search(PointFinder):
         moves = self.find_moves(x)
         listed = [one for one in chosen if (moves == one).all(axis=1).any()]
         for one in moves:
-            if len(listed) >= _FEWEST_STRATEGIES:
+            if len(listed) >= _EFFORT.fewest_strategies:
                 break
             if follow_strategies(one[None, :], np.array(listed).reshape(-1, len(one)))[0] < 0:
                 listed.append(one)

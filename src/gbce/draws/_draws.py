@@ -8,7 +8,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from gbce._numerics import NORMAL_975, TINY, effective_sample_size, log_total, normalise, pareto_k, resample_evenly
+from gbce._numerics import (
+    NORMAL_975,
+    ROUNDING,
+    TINY,
+    WIDE_ROUNDING,
+    effective_sample_size,
+    log_total,
+    normalise,
+    pareto_k,
+    resample_evenly,
+)
 from gbce._numerics import resample as multinomial
 from gbce.base import Array, Choice, ModelNeededError, Query, Rule
 from gbce.draws._points import ExactFigures, Points, PoolRecord, SamplerInfo
@@ -24,9 +34,7 @@ __all__ = ["Draws", "Scene", "log_target"]
 # --- draws -----------------------------------------------------------------------------------------------------------
 
 _COLUMNS = 16  # figures compared in one block that fits into the processor's cache; results do not depend on it
-_PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's contribution is rounding
 _FIGURES = {"weight": "weights", "output": "outputs", "loss": "loss", "reached": "reached"}  # columns of a frame
-_CONSTANT = 1e-12  # variance relative to the largest square below which a figure is constant up to rounding
 
 
 def log_target(mixture: Mixture, points: Points) -> Array:
@@ -431,7 +439,7 @@ class Draws:
         if freedom is None:
             return np.sqrt(both)
         # Welch and Satterthwaite: resampling error is known exactly, so its share adds degrees of freedom
-        more = np.square(both / np.maximum(pool, _PICKING_ONLY * both + TINY))
+        more = np.square(np.maximum(both / np.maximum(pool, WIDE_ROUNDING * both + TINY), 1.0))
         return np.sqrt(both) * _compute_student_factor(freedom * more)
 
 
@@ -485,7 +493,7 @@ def _compute_relative_errors(values: Array, weights: Array, groups: Array | None
         offset = values - weights @ values
         variance = weights @ np.square(offset)
         error = np.square(_error_of_sum(weights[:, None] * offset, groups, student=False))
-        varies = variance > _CONSTANT * (1 + np.square(values).max(axis=0))
+        varies = variance > ROUNDING * (1 + np.square(values).max(axis=0))
         return np.where(varies, error / np.maximum(variance, TINY), 0)
 
 

@@ -6,6 +6,7 @@ also propose to rescale hidden units.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,19 +22,32 @@ Energy = Callable[[Array], tuple[Array, Array]]
 Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
 
 FIRST_STEP = 0.5  # where adaptation begins, in coordinates in which the posterior is isotropic; by hand
-_TARGET_ACCEPTANCE = 0.8  # Stan's default
-_STEP_JITTER = (0.8, 1.0)  # random factor of the step size, against periodic paths (Neal 2011); by hand
-# Dual averaging: t0, gamma and kappa of Hoffman and Gelman (2014, Section 3.2.1)
-_SLOW_START, _SHRINKAGE, _FORGETTING = 10, 0.05, 0.75
-# Tempering, by hand: the population only has to find good modes, the chains that start there do the rest.
-_MOVES_PER_RUNG = 5  # to adapt the step size, and as many after
-_MOST_LEAPS = 10  # leapfrog steps of a move
-_MOST_RUNGS = 100  # so that tempering ends however hard the problem is
-_EFFECTIVE_SHARE = 0.5  # of the population after a rung: half, as is usual (Del Moral, Doucet and Jasra 2006)
-_BISECTIONS = 50  # of the interval of the next eta': 2**-50 of it is left, which is rounding
-_TEMPERED_PER_CHAIN = 4  # members of the tempered population per chain that starts from it; by hand
-_STATES_PER_MAP = 10  # of a chain, evenly spaced, over which the curvature is averaged for its map; by hand
-_RESCALING_SD = 0.7  # of the log factor by which a jump rescales a unit; by hand, and 1 did as well
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """How chains adapt and tempering proceeds."""
+
+    target_acceptance: float = 0.8  # Stan's default
+    # random factor of the step size, against periodic paths (Neal 2011); by hand
+    step_jitter: tuple[float, float] = (0.8, 1.0)
+    # Dual averaging: t0, gamma and kappa of Hoffman and Gelman (2014, Section 3.2.1)
+    slow_start: int = 10
+    shrinkage: float = 0.05
+    forgetting: float = 0.75
+    # Tempering, by hand: the population only has to find good modes, the chains that start there do the rest.
+    moves_per_rung: int = 5  # to adapt the step size, and as many after
+    most_leaps: int = 10  # leapfrog steps of a move
+    most_rungs: int = 100  # so that tempering ends however hard the problem is
+    effective_share: float = 0.5  # of the population after a rung: half, as is usual (Del Moral, Doucet and Jasra 2006)
+    bisections: int = 50  # of the interval of the next eta': 2**-50 of it is left, which is rounding
+    tempered_per_chain: int = 4  # members of the tempered population per chain that starts from it; by hand
+    states_per_map: int = 10  # of a chain, evenly spaced, over which the curvature is averaged for its map; by hand
+    rescaling_sd: float = 0.7  # of the log factor by which a jump rescales a unit; by hand, and 1 did as well
+
+
+_TUNING = _Tuning()
+
 
 # --- Hamiltonian Monte Carlo -----------------------------------------------------------------------------------------
 
@@ -71,7 +85,7 @@ def hmc(
     error = np.zeros_like(first)
     states, energies, accepted = [], [], []
     for number in range(n_warmup + n_steps):
-        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(*_STEP_JITTER)
+        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(*_TUNING.step_jitter)
         size = size[:, None] if np.ndim(step) else size
         momentum = rng.standard_normal(theta.shape)
         before = u + 0.5 * np.square(momentum).sum(axis=1)
@@ -95,9 +109,9 @@ def hmc(
         if number < n_warmup:  # Hoffman and Gelman (2014), Algorithm 5
             m = number + 1
             accepts = chance if np.ndim(step) else chance.mean()
-            error = error + (_TARGET_ACCEPTANCE - accepts - error) / (m + _SLOW_START)
-            log_step = first - np.sqrt(m) / _SHRINKAGE * error
-            averaged = averaged + m**-_FORGETTING * (log_step - averaged)
+            error = error + (_TUNING.target_acceptance - accepts - error) / (m + _TUNING.slow_start)
+            log_step = first - np.sqrt(m) / _TUNING.shrinkage * error
+            averaged = averaged + m**-_TUNING.forgetting * (log_step - averaged)
         else:
             states.append(theta)
             energies.append(u)
@@ -138,13 +152,15 @@ def anneal(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     theta = rng.standard_normal((n, problem.net.n_parameters)) / np.sqrt(np.diag(problem.precision))
     beta = 0.0
     step: float | Array = FIRST_STEP
-    for _ in range(_MOST_RUNGS):
+    for _ in range(_TUNING.most_rungs):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next_eta(loss, beta, problem.eta), beta
         theta = theta[resample_systematically(rng, normalise(-(beta - before) * loss), n)]
         here = problem.at(beta)
         maps = round_maps(here, theta[None])
-        run = hmc(here.energy, theta, maps, _MOVES_PER_RUNG, _MOVES_PER_RUNG, _MOST_LEAPS, rng, step)
+        run = hmc(
+            here.energy, theta, maps, _TUNING.moves_per_rung, _TUNING.moves_per_rung, _TUNING.most_leaps, rng, step
+        )
         theta, step = run.states[-1], run.step
         if beta == problem.eta:
             break
@@ -158,12 +174,12 @@ def _next_eta(loss: Array, beta: float, end: float) -> float:
         weights = -(to - beta) * loss
         return effective_sample_size(np.exp(weights - logsumexp(weights))) / len(loss)
 
-    if share(end) >= _EFFECTIVE_SHARE:
+    if share(end) >= _TUNING.effective_share:
         return end
     low, high = beta, end
-    for _ in range(_BISECTIONS):
+    for _ in range(_TUNING.bisections):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if share(middle) >= _EFFECTIVE_SHARE else (low, middle)
+        low, high = (middle, high) if share(middle) >= _TUNING.effective_share else (low, middle)
     return low
 
 
@@ -182,11 +198,11 @@ def network_chains(
     Chains may be in different modes: each has its own step size, and from half of the warm-up on a map of its own,
     estimated from the states it has visited.
     """
-    start = anneal(problem, _TEMPERED_PER_CHAIN * n_chains, rng)[::_TEMPERED_PER_CHAIN]
+    start = anneal(problem, _TUNING.tempered_per_chain * n_chains, rng)[:: _TUNING.tempered_per_chain]
     step, jump, half = np.full(len(start), FIRST_STEP), _propose_rescaling(problem.net), math.ceil(n_warmup / 2)
     maps = round_maps(problem, start[None])
     first = hmc(problem.energy, start, maps, half // 2, half - half // 2, leaps, rng, step, jump)
-    visited = first.states[np.linspace(0, len(first.states) - 1, _STATES_PER_MAP).astype(int)]
+    visited = first.states[np.linspace(0, len(first.states) - 1, _TUNING.states_per_map).astype(int)]
     maps = round_maps(problem, visited)
     return hmc(problem.energy, first.states[-1], maps, n_warmup - half, n_steps, leaps, rng, step, jump)
 
@@ -202,7 +218,7 @@ def _propose_rescaling(net: Net) -> Jump:
 
     def jump(theta: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         unit = exponents[rng.integers(len(exponents), size=len(theta))]
-        log_factor = _RESCALING_SD * rng.standard_normal(len(theta))
+        log_factor = _TUNING.rescaling_sd * rng.standard_normal(len(theta))
         return theta * np.exp(log_factor[:, None] * unit), log_factor * unit.sum(axis=1)
 
     return jump

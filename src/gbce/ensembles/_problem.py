@@ -13,6 +13,7 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array
 
 __all__ = ["Categorical", "Likelihood", "Net", "NormalErrors", "Problem", "gaussian_draws", "require_full_rank"]
@@ -29,7 +30,6 @@ _MOST_NEWTON_STEPS = 100  # a posterior without a mode would never converge
 _CLOSE_ENOUGH = 1e-10  # largest further decrease of the energy, a log density, by a full step
 _SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not halved any more
 _SUFFICIENT_DECREASE = 1e-4  # share of the linear decrease (Armijo's rule; Nocedal and Wright 2006, Section 3.1)
-_ENERGY_ROUNDING = 1e-12  # relative: near the mode the energy changes by less than rounding
 # Curvature at the mode over that at zero below which a direction counts as flat: separable classes drive coefficients
 # to where the likelihood is flat. By hand.
 _FLAT_CURVATURE = 1e-7
@@ -292,7 +292,7 @@ class Problem:
             size = 1.0
             while size > _SHORTEST_STEP:
                 tried, at = (part[0] for part in self.energy((theta + size * step)[None]))
-                if tried <= value + _SUFFICIENT_DECREASE * size * (slope @ step) + _ENERGY_ROUNDING * abs(value):
+                if tried <= value + _SUFFICIENT_DECREASE * size * (slope @ step) + ROUNDING * abs(value):
                     break
                 size /= 2
             theta, value, slope, gained = theta + size * step, tried, at, -slope @ step

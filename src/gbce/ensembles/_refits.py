@@ -11,11 +11,11 @@ from typing import Any
 
 import joblib
 import numpy as np
-from tqdm.auto import tqdm
 
 from gbce._numerics import seed_number
 from gbce._validation import is_number, require_counts
 from gbce.base import Array
+from gbce.budget import progress_bar
 from gbce.ensembles._posterior import Method, ModelPosterior, Question
 from gbce.predictors import check_data, classifies, folds_of, rows_of
 from gbce.targets import SMALLEST_PROBABILITY
@@ -112,7 +112,7 @@ def in_parallel(
     task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: int | None, progress: bool
 ) -> list[Any]:
     """Run ``task`` on every tuple of arguments, in parallel, and return the results in order."""
-    bar = tqdm(total=len(arguments), desc="fitting", unit="model", disable=not progress)
+    bar = progress_bar(total=len(arguments), desc="fitting", unit="model", disable=not progress)
     results = []
     with bar:
         if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(arguments) == 1:

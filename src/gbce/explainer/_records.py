@@ -9,10 +9,8 @@ from functools import wraps
 from importlib import metadata
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from tqdm.auto import tqdm
-
 from gbce._validation import printable
-from gbce.budget import Budget
+from gbce.budget import Budget, progress_bar
 from gbce.predictors import PredictionError
 
 __all__ = ["Progress", "describe_settings", "is_shown", "short_traceback", "watched"]
@@ -101,11 +99,10 @@ class _Bar:
     """A progress bar with the current stage and the model rows so far."""
 
     def __init__(self, at_once: bool) -> None:
-        self._bar = tqdm(
+        self._bar = progress_bar(
             desc="explaining",
             unit=" model rows",
             unit_scale=True,
-            leave=False,
             delay=0.0 if at_once else _DELAY,
             bar_format="{desc}: {n_fmt}{unit} in {elapsed}",
         )

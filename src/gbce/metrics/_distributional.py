@@ -17,8 +17,8 @@ from gbce._numerics import (
     ENOUGH_ESS,
     NORMAL_975,
     ROUNDS_TO_ZERO,
-    SHARE_ROUNDING,
     TINY,
+    WIDE_ROUNDING,
     share_and_error,
     weighted_quantile,
 )
@@ -58,7 +58,6 @@ FIGURE_TITLES = {  # in summaries and plots; other figures go by their names
     "log_evidence": "log evidence",
 }
 SEVERAL_MODELS = ("all", "half")  # suffixes of figures under all models, and under at least half of them
-_NO_VARIANCE = 1e-9  # of the influence of a quantile: below it nearly all losses are equal, and the rest is rounding
 # The path from the prior to eta; both chosen by hand for a smooth curve.
 _N_ETAS = 40
 _SMALLEST_ETA = 1e-3  # first step from the prior, relative to eta
@@ -128,7 +127,7 @@ def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
     error = NORMAL_975 * _estimate_share_error(draws, loss, t, level)
     low = weighted_quantile(own, draws.weights, max(level - error, 0.0))
     # the first loss with more than that share at or below it: equality does not exclude it
-    high = weighted_quantile(own, draws.weights, min(level + error + SHARE_ROUNDING, 1.0))
+    high = weighted_quantile(own, draws.weights, min(level + error + WIDE_ROUNDING, 1.0))
     longer = max((high - t) if high > t else 0.0, (t - low) if t > low else 0.0)
     return Figure(t, max(longer / NORMAL_975, draws.unseen * _compute_loss_unit(draws)), (low, high))
 
@@ -150,7 +149,7 @@ def _estimate_share_error(draws: Draws, loss: Array, t: float, level: float) -> 
     split = min(max((level - less) / equal, 0.0), 1.0)
     influence = (loss < t) + split * (loss == t) - level
     variance = float(draws.pool_weights @ np.square(influence))
-    if variance > _NO_VARIANCE:
+    if variance > WIDE_ROUNDING:
         worth = variance / max(float(draws.standard_error(influence)) ** 2, TINY)
     else:  # nearly all losses equal t
         worth = _count_independent(draws)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array
 from gbce.metrics._pointwise import NoiseDistribution
 from gbce.posterior import GibbsPosterior
@@ -25,7 +26,6 @@ _LEFT_OUT = 1e-7  # total probability of cells in the tails that are left out
 _EXACT = 1e-6  # width of a probability that counts as exact: far below what is printed
 _COMPARED = 8  # most likely cells in which the model is called as a check; chosen by hand: it was checked when read
 _MOST_UNSURE = 100  # cells at the limit of the target in which it is called; chosen by hand: a tenth of the trials
-_SUM_ROUNDING = 1e-9  # rounding error of sums of probabilities, such as those of a tree's leaves
 
 
 class Bounded(NamedTuple):
@@ -143,7 +143,7 @@ class _NoisyCells:
     @property
     def left_out(self) -> float:
         """Upper bound on the probability of all others, plus rounding."""
-        return max(1.0 - self.kept, 0.0) + self.unknown + _SUM_ROUNDING
+        return max(1.0 - self.kept, 0.0) + self.unknown + WIDE_ROUNDING
 
     @cached_property
     def ends(self) -> tuple[Array, ...]:
@@ -253,7 +253,7 @@ def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Bounded | No
     held = np.full(len(trees.tree), 1.0 / cells.kept)
     for j, window in zip(cells.features, cells.windows, strict=True):
         held *= _compute_leaf_probability(trees, j, window)
-    if np.abs(np.bincount(trees.tree, held, trees.n_trees) - 1.0).max(initial=0.0) > _SUM_ROUNDING:
+    if np.abs(np.bincount(trees.tree, held, trees.n_trees) - 1.0).max(initial=0.0) > WIDE_ROUNDING:
         return None
     value = float(trees.base[score] + held @ trees.value[:, score])
     return _widen(value, float(np.ptp(_bound_scores(cells.trees, score))), cells)

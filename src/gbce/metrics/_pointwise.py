@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from gbce._numerics import JUDGING, WEIGHT_ROUNDING, share_and_error, stream, wilson
+from gbce._numerics import JUDGING, ROUNDING, share_and_error, stream, wilson
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
@@ -408,7 +408,7 @@ def pareto_front(reliability: Array, cost: Array) -> Array:
     """
     order = np.lexsort((-reliability, cost))
     so_far = np.maximum.accumulate(np.append(0.0, reliability[order]))[:-1]
-    return order[reliability[order] > so_far + WEIGHT_ROUNDING]
+    return order[reliability[order] > so_far + ROUNDING]
 
 
 def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
@@ -422,7 +422,7 @@ def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
     so_far = np.maximum.accumulate(np.append(0.0, share))[:-1]
     error = np.sqrt(share * (1 - share) / n)
     excess = share + error - so_far
-    kept = np.flatnonzero((excess > WEIGHT_ROUNDING) & (share > 0))
+    kept = np.flatnonzero((excess > ROUNDING) & (share > 0))
     if len(kept) > most:
         # ranked in units of the error: points of medium reliability have the largest errors, and would otherwise
         # crowd out the reliable ones
@@ -438,7 +438,7 @@ def positions_at_levels(reliability: Array, levels: Sequence[float] | None) -> A
     wanted = np.atleast_1d(np.asarray(levels, dtype=float))
     if wanted.ndim != 1 or not ((wanted > 0) & (wanted <= 1)).all():
         raise ValueError(f"levels must be probabilities above 0 and at most 1, not {levels!r}")
-    found = np.searchsorted(reliability, np.sort(wanted) - WEIGHT_ROUNDING)
+    found = np.searchsorted(reliability, np.sort(wanted) - ROUNDING)
     return np.unique(found[found < len(reliability)])
 
 

@@ -43,6 +43,7 @@ __all__ = [
 # --- documents -------------------------------------------------------------------------------------------------------
 
 _INTEGERS = ("u1", "i1", "u2", "i2", "i4")  # integer types, the smallest first
+_SPARSE = 0.9  # share of values that are stored beside a mask, below which the mask pays for itself
 _LARGEST_INTEGER = 2.0**31  # of the widest of them; a double keeps integers up to 2**53
 _NAMES = {np.dtype(f"<{name}"): name for name in (*_INTEGERS, "f4", "f8")}
 _COSTS = ("model_rows",)  # not settings: the first question of an explainer also pays for evaluating its data
@@ -52,12 +53,15 @@ _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def pack_array(values: Array, *, precision: float | None = None, apart_from: float | None = None) -> dict[str, Any]:
+def pack_array(
+    values: Array, *, precision: float | None = None, apart_from: float | None = None, mostly: float | None = None
+) -> dict[str, Any]:
     """Encode numbers ``(n,)`` as plain data for ``unpackArray`` of common.js.
 
     Integers, and so dates, are exact. Other numbers have single precision if the error is at most ``precision`` (0 by
     default) and no value becomes equal to ``apart_from``, otherwise double. The result has ``type`` (of numpy,
-    little-endian), ``n`` and ``data``; for a constant array ``type`` is ``"one"`` and ``data`` the value.
+    little-endian), ``n`` and ``data``; for a constant array ``type`` is ``"one"`` and ``data`` the value. Where many
+    values equal ``mostly``, ``type`` is ``"rest"``: ``where`` has a bit for each value, and ``values`` has the others.
 
     Examples
     --------
@@ -65,10 +69,17 @@ def pack_array(values: Array, *, precision: float | None = None, apart_from: flo
     ('u2', 'f8')
     >>> pack_array(np.array([0.1, 0.2]), precision=1e-6)["type"], pack_array(np.zeros(5))
     ('f4', {'type': 'one', 'n': 5, 'data': 0.0})
+    >>> pack_array(np.repeat([0.0, 0.5], [900, 3]), mostly=0.0)["values"]
+    {'type': 'one', 'n': 3, 'data': 0.5}
     """
     values = np.asarray(values, dtype=float)
     if len(values) and np.isfinite(values[0]) and (values == values[0]).all():
         return {"type": "one", "n": len(values), "data": float(values[0])}
+    others = values != mostly
+    if mostly is not None and np.isfinite(mostly) and others.mean() < _SPARSE:
+        rest = pack_array(values[others], precision=precision, apart_from=apart_from)
+        where = base64.b64encode(np.packbits(others, bitorder="little").tobytes()).decode()
+        return {"type": "rest", "n": len(values), "base": float(mostly), "where": where, "values": rest}
     kept = values.astype(_choose_type(values, precision, apart_from))
     return {"type": _NAMES[kept.dtype], "n": len(values), "data": base64.b64encode(kept.tobytes()).decode()}
 
@@ -267,7 +278,8 @@ def hash_content(content: dict[str, Any]) -> str:
 
 # --- points of a page ------------------------------------------------------------------------------------------------
 
-MOST_CELLS = 600_000  # values in one page, chosen by hand: 3 MB at four bytes each in base64
+# Chosen by hand, so that a page with twenty columns that all change stays below a megabyte.
+MOST_CELLS, MOST_POINTS = 100_000, 10_000  # values of columns in one page, and pool points
 FEWEST_POINTS = 500  # pool points, whatever the number of columns: several times what an answer needs; by hand
 _SAME_POINT = 1e-9  # units of scale: tolerance for a row that went through a table and back
 
@@ -346,7 +358,7 @@ class Known:
 def gather_points(explanation: Explanation) -> Known:
     """Collect the points of the pool, thinned to the size of a page, and those of searches."""
     draws, space = explanation.draws, explanation.space
-    some = max(MOST_CELLS // max(len(explanation.free), 1), FEWEST_POINTS)
+    some = max(min(MOST_CELLS // max(len(explanation.free), 1), MOST_POINTS), FEWEST_POINTS)
     where, log_prior = _find_weighted(draws)
     if len(where) > some:
         where, log_prior = _thin(

@@ -30,10 +30,13 @@ _SMALLEST, _LARGEST = 1e-3, 8.0  # as multiples of eta
 _FEW_STEPS = 4  # keep every fourth step if each has a column of potentials
 _MOST_LOSSES = 12  # models whose losses are stored; with more, the potential at every step is
 _MOST_ALTERNATIVES = 4
+_A_YEAR = 2000.0  # written without a comma in columns of years
 _MENU_COLUMNS, _MENU_SETS = 3, 12  # of the menu: as its own default, and as many sets as it prints
 _SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
 _ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
-_LOSS_PRECISION = 1e-6  # largest error of a potential, and so of a log weight
+_LOSS_PRECISION = 1e-5  # largest error of a potential, and so of a log weight
+_NEAR_ZERO = 1e3  # of a potential: its error in single precision is below 1e-4
+_LARGEST_SINGLE = 1e30  # of a loss in single precision, which ends at 3e38
 
 # When to use each rule, by the name of its class.
 _WHEN = {
@@ -65,7 +68,7 @@ def explore(
     if len(explanation.draws) == 0:
         raise ValueError("to_html: the explanation has no draws, so there is nothing to explore; explain the row again")
     payload = explorer_payload(explanation, frontier)
-    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "explorer.js"]
+    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "card.js", "explorer.js"]
     page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)
     return page if path is None else write_page(page, path)
 
@@ -83,8 +86,10 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
         now, moved = explanation.x0[j], importance.iloc[j]
         found.append(
             {
-                "name": printable(feature.name),
+                "name": space.label(j),
                 "key": feature.name,
+                "digits": feature.digits,
+                "grouped": "," in space.format(j, _A_YEAR, unit=False) if feature.kind == "integer" else True,
                 "kind": feature.kind,
                 "unit": printable(feature.unit) if feature.kind == "real" or feature.kind == "integer" else "",
                 "scale": feature.scale,
@@ -95,7 +100,7 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "levels": None if not feature.leveled else _list_levels(space, j),
                 "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
                 "moments": _list_dates(space, j, x[:, j]) if feature.kind == "datetime" else None,
-                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now)),
+                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now), mostly=now),
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
                 "prior": _read_prior(explanation.draws, space, explanation.x0, j),
@@ -156,7 +161,9 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "alternatives": _pack_alternatives(explanation, known),
         "menu": _pack_menu(explanation),
     }
-    points = sorted({one for one in _find_positions(named) if one is not None})
+    n_suggested = len(known)
+    measured = _measure_strategies(explanation, known)
+    points = sorted({one for one in [*_find_positions(named), *measured] if one is not None})
     content = {
         "title": _write_title(explanation),
         "target": printable(explanation.target.describe()),
@@ -166,8 +173,10 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "models": [printable(name) for name in explanation.models],
         "row": _pack_row(explanation),
         **named,
+        "measured": {str(at): share for at, share in measured.items()},
         "columns": describe_columns(explanation, known.x),
-        "points": _pack_points(explanation, known),
+        # given() chooses among the first of them; those after it are for whoever wants a reliability
+        "points": _pack_points(explanation, known) | {"n_suggested": n_suggested},
         # points that people may act on, in full precision
         "exact": {str(i): plain_value(known.x[i]) for i in points},
         "said": {str(i): _describe_output(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
@@ -188,7 +197,9 @@ def _find_positions(named: dict[str, Any]) -> list[int | None]:
 
 
 def _write_title(explanation: Explanation) -> str:
-    return f"How this case could reach the target: {printable(explanation.target.describe())}"
+    wanted = printable(explanation.target.describe())
+    level = wanted.removeprefix("class ")
+    return f"How this case could {f'become {level}' if level != wanted else f'reach the target: {wanted}'}"
 
 
 def _pack_row(explanation: Explanation) -> dict[str, Any]:
@@ -217,14 +228,27 @@ def _describe_output(explanation: Explanation, output: float, reached: bool) -> 
 # --- answer, decisions and alternatives ------------------------------------------------------------------------------
 
 
+def _measure_strategies(explanation: Explanation, known: Known) -> dict[int, float]:
+    """Return the reliability of the points of strategies, by position: those that noise was tried on."""
+    found = explanation.strategies
+    if found is None:
+        return {}
+    unknown, reached = np.full(known.loss.shape[1], np.nan), np.ones(known.loss.shape[1], dtype=bool)
+    tried = zip(found.x, found.outputs.tolist(), found.reliability.tolist(), strict=True)
+    return {known.add(x, unknown, reached, output): share for x, output, share in tried if np.isfinite(share)}
+
+
 def _pack_answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
     answer = explanation.answer
     if answer is None:
         return None
-    fields = answer.to_dict()
+    fields, sentence = answer.to_dict(), printable(answer.sentence)
+    verdict = _describe_output(explanation, float(answer.decision.outputs[0]), answer.reached) + "."
+    head = sentence.find(verdict) + len(verdict) if answer.reached and verdict in sentence else len(sentence)
     return {name: fields[name] for name in ("kind", "reached", "n_changes", "cost", "policy", "promised")} | {
         "point": known.add_decision(answer.decision),
-        "sentence": printable(answer.sentence),
+        "sentence": sentence,
+        "head": head,  # characters that say what to do and what the model then returns
         "because": printable(answer.because),
         "proof": printable(answer.proof),
         "reliability": fields["reliability"],
@@ -337,7 +361,7 @@ def _pack_menu(explanation: Explanation) -> dict[str, Any]:
     reaching = table[table["verdict"] == "reaches"].head(_MENU_SETS)
     sets = [
         {
-            "columns": printable(", ".join(line["columns"])),
+            "columns": _name_columns(explanation.space, line["columns"]),
             "share": line["share"],
             "cost": line["cost"],
             "sentence": printable(line["sentence"]),
@@ -346,7 +370,11 @@ def _pack_menu(explanation: Explanation) -> dict[str, Any]:
         for _, line in reaching.iterrows()
     ]
     impossible = table.loc[table["verdict"] == "impossible", "columns"]
-    return {"sets": sets, "impossible": [printable(", ".join(one)) for one in impossible]}
+    return {"sets": sets, "impossible": [_name_columns(explanation.space, one) for one in impossible]}
+
+
+def _name_columns(space: Space, names: Sequence[str]) -> str:
+    return ", ".join(space.label(space.names.index(name)) for name in names)
 
 
 def _find_obstacle(explanation: Explanation) -> str:
@@ -368,7 +396,7 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
     n = known.n_pool
     fixed = draws.record is not None
     etas = np.array([mixture.eta]) if fixed else _list_etas(mixture, len(mixture.weights))
-    verdicts = known.verdicts.astype(float)
+    verdicts, several = known.verdicts.astype(float), len(mixture.weights) > 1
     return {
         "n": len(known),
         "n_pool": n,
@@ -382,11 +410,13 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "own_ess": draws.ess,
         "ess_factor": effective_factor(draws),
         "sparse": explanation.query.sparse,
-        "log_prior": pack_array(known.log_prior[:n]),
+        "log_prior": pack_array(known.log_prior[:n], precision=_LOSS_PRECISION),
         **_pack_potentials(mixture, known.loss[:n], etas, fixed),
-        "loss": _pack_loss(known.loss[:n, 0], float(etas.max())),
+        "loss": _pack_loss(known.loss[:n, 0], float(etas.max()))
+        if fixed or several
+        else None,  # the only one of losses
         "reached": pack_array(verdicts[:, 0]),
-        "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6),
+        "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6) if several else None,  # as reached
         "output": pack_array(known.output, precision=1e-6 * _measure_spread(known.output)),
         "cost": pack_array(known.cost, precision=1e-6),
     }
@@ -438,7 +468,10 @@ def _pack_potentials(mixture: Mixture, loss: Array, etas: Array, fixed: bool) ->
 
 
 def _pack_loss(loss: Array, eta: float) -> dict[str, Any]:
-    return pack_array(loss, precision=_LOSS_PRECISION / max(eta, 1.0))
+    """Pack losses in single precision if the least is near zero: points of larger losses then have no weight."""
+    finite = np.abs(loss[np.isfinite(loss)])
+    near_zero = len(finite) > 0 and eta * finite.min() < _NEAR_ZERO and finite.max() < _LARGEST_SINGLE
+    return pack_array(loss, precision=np.inf if near_zero else _LOSS_PRECISION / max(eta, 1.0))
 
 
 def _measure_spread(values: Array) -> float:
@@ -472,7 +505,11 @@ def _pack_disagreement(explanation: Explanation) -> dict[str, Any] | None:
             for pair, line in found.pairs.iterrows()
         ],
         "where": [
-            {"column": printable(str(name)), "difference": line["difference"], "se": line["se"]}
+            {
+                "column": _name_columns(explanation.space, [str(name)]),
+                "difference": line["difference"],
+                "se": line["se"],
+            }
             for name, line in found.where.iterrows()
         ],
     }

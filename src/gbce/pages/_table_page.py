@@ -73,7 +73,8 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
         values, moved = known.x0[:, j], changed[:, j]
         before, after = values[places[moved]], points[moved, j]
         column: dict[str, Any] = {
-            "name": printable(feature.name),
+            "name": space.label(j),
+            "digits": feature.digits,
             "unit": printable(feature.unit),
             "scale": float(feature.scale),
             "fixed": not feature.mutable,

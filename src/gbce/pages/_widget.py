@@ -11,7 +11,7 @@ import pandas as pd
 
 from gbce._validation import printable, show
 from gbce.base import Array
-from gbce.explanation import Explanation, format_value, require_explanation
+from gbce.explanation import Explanation, require_explanation
 from gbce.pages._document import read_assets
 from gbce.pages._explorer import explore
 from gbce.pages._table_page import table_page
@@ -156,8 +156,8 @@ class Asker:
             listed.append(
                 {
                     "name": feature.name,
-                    "shown": printable(feature.name),
-                    "now": format_value(space, j, x0[j]),
+                    "shown": space.label(j),
+                    "now": space.format(j, x0[j], quoted=True),
                     "kind": "level" if feature.leveled else "moment" if feature.kind == "datetime" else "number",
                     "at": None if np.isnan(x0[j]) else float(x0[j]),
                     "whole": feature.kind == "integer",

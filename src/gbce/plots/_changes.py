@@ -31,7 +31,6 @@ from gbce.plots._style import (
     target_text,
 )
 from gbce.plots._tracks import draw_tracks
-from gbce.space import value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,8 +131,8 @@ def plot_changes(
 def _format_label(explanation: Explanation, j: int) -> str:
     """Return a label with a feature's name and the row's value."""
     space = explanation.space
-    now = short_text(value_text(space.features[j], space.codecs[j], explanation.x0[j]), 24)
-    name = short_text(space.names[j])
+    now = short_text(space.format(j, explanation.x0[j]), 24)
+    name = short_text(space.label(j))
     return f"{name}  (now {now})" if len(name) + len(now) < 34 else f"{name}\n(now {now})"
 
 

@@ -113,7 +113,7 @@ class FeatureAxis:
             _label_missing(ax, which, self.missing)
         if label:
             unit = f" ({self.feature.unit})" if self.feature.unit and self.feature.kind in ("real", "integer") else ""
-            name = f"{self.feature.name}{unit}"
+            name = f"{self.feature.label or self.feature.name}{unit}"
             title = short_text(name) if width is None else broken_text(name, width)
             (ax.set_xlabel if which == "x" else ax.set_ylabel)(title)
 

@@ -19,6 +19,7 @@ from gbce.plots._style import (
     short_text,
     target_text,
 )
+from gbce.space import Space
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,9 @@ def plot_menu(
         ax.plot(
             [cost], [place], "o", color="white", mec=DRAWS, mew=2, ms=9, zorder=3, ls="", label="the cheapest point"
         )
-    ax.set_yticks(range(len(table)), [_name_set(line) for line in table.to_dict("records")], fontsize=9)
+    ax.set_yticks(
+        range(len(table)), [_name_set(explanation.space, line) for line in table.to_dict("records")], fontsize=9
+    )
     ax.set_ylim(len(table) - 0.4, -0.6)
     ax.set_xlim(left=0.0)
     ax.margins(x=0.05)
@@ -106,7 +109,7 @@ def plot_menu(
     return ax
 
 
-def _name_set(line: dict[Hashable, Any]) -> str:
+def _name_set(space: Space, line: dict[Hashable, Any]) -> str:
     """Return the names of the columns of a set, and its share of the posterior."""
-    names = "\n".join(short_text(name, _NAMES) for name in line["columns"])
+    names = "\n".join(short_text(space.label(space.names.index(name)), _NAMES) for name in line["columns"])
     return f"{names}\n{line['share']:.0%} (± {PRINTED_Z_95 * line['share_se']:.0%})"

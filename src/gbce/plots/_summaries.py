@@ -76,10 +76,12 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     'x2'
     """
     table = explanation.importance
-    scale = dict(zip(explanation.space.names, explanation.space.scale, strict=True))
+    space = explanation.space
+    scale = dict(zip(space.names, space.scale, strict=True))
+    called = {name: short_text(space.label(j)) for j, name in enumerate(space.names)}
     excess = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
     kept = list(excess.index[:max_features])
-    longest = max([len(short_text(name)) for name in kept] + [0])
+    longest = max([len(called[name]) for name in kept] + [0])
     ax = new_axes(ax, 6.8 + 0.07 * max(longest - 14, 0), 1.5 + 0.36 * len(kept))
     shown = table.loc[kept]
     unit = np.array([scale[name] for name in kept])
@@ -88,7 +90,7 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     ax.barh(y, prior, height=0.72, color=PRIOR, label="prior")
     ax.barh(y, change, height=0.36, color=DRAWS, label="posterior")
     ax.errorbar(change, y, xerr=PRINTED_Z_95 * se, fmt="none", ecolor=EDGE, elinewidth=1.2, capsize=2)
-    labels = [f"{short_text(name)} ({ratio:.2g} ×)" for name, ratio in shown["ratio"].items()]
+    labels = [f"{called[str(name)]} ({ratio:.2g} ×)" for name, ratio in shown["ratio"].items()]
     ax.set_yticks(y, labels)
     ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
@@ -162,7 +164,7 @@ def plot_shares(
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.tick_params(axis="y", length=0, colors=EDGE)
     ax.set_xlabel("probability")
-    finish_axes(ax, f"Levels of {short_text(name)}", hidden=("top", "right", "left"))
+    finish_axes(ax, f"Levels of {short_text(explanation.space.label(j))}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
@@ -320,7 +322,8 @@ def plot_disagreement(
     found = explanation.disagreement()
     panels = new_panels(ax, 2, 5.2, 4.2)
     _draw_pairs(panels[0], found)
-    _draw_where(panels[1], found, max_features)
+    space = explanation.space
+    _draw_where(panels[1], found, max_features, {name: space.label(j) for j, name in enumerate(space.names)})
     return as_panels(panels)
 
 
@@ -351,7 +354,7 @@ def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
     ax.set_title("share of draws on which two models disagree", loc="left", fontsize=10)
 
 
-def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
+def _draw_where(ax: "Axes", found: Disagreement, most: int, called: dict[str, str]) -> None:
     """Draw the mean difference between disputed draws and the others, by feature."""
     where = found.where.dropna(subset=["difference"]).iloc[:most]
     ax.set_title("where: disputed draws against the others", loc="left", fontsize=10)
@@ -370,7 +373,8 @@ def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
         difference, y, xerr=PRINTED_Z_95 * error, fmt="o", color=DRAWS, ecolor=EDGE, elinewidth=1.2, ms=7, mec=EDGE
     )
     labels = [
-        short_text(str(name), 26) + ("" if level is None else f"\n= {short_text(str(level), 20)}")
+        short_text(called.get(str(name), str(name)), 26)
+        + ("" if level is None else f"\n= {short_text(str(level), 20)}")
         for name, level in zip(where.index, where["level"], strict=True)
     ]
     ax.set_yticks(y, labels, fontsize=8.5)

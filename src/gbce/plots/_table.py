@@ -68,8 +68,11 @@ def plot_table_changes(
     counts = counts.sort_values(ascending=False, kind="stable")
     kept = list(counts.index[:max_features])
     n = int((table.diagnostics["status"] != Status.FAILED).sum())
-    units = _list_units(table)
-    labels = [_format_label(moves[moves["feature"] == name], str(name), n, units.get(str(name), "")) for name in kept]
+    units, called = _list_units(table), _list_labels(table)
+    labels = [
+        _format_label(moves[moves["feature"] == name], called.get(str(name), str(name)), n, units.get(str(name), ""))
+        for name in kept
+    ]
     longest = max([len(line) for label in labels for line in label.split("\n")] + [0])
     ax = new_axes(ax, 7.6 + 0.07 * max(longest - 16, 0), 1.5 + 0.56 * max(len(kept), 1))
     ax.axvline(0.0, color=EDGE, lw=1, zorder=1)
@@ -193,6 +196,12 @@ def _select_changes(table: ExplanationTable, rule: Rule | str | None) -> tuple[p
         rule = ANSWER if table.has_answers and table.encoded is not None else first
     label = table.label_of(rule) if rule else ""
     return table.changes(label), label
+
+
+def _list_labels(table: ExplanationTable) -> dict[str, str]:
+    """Return what people call each column."""
+    space = None if table.encoded is None else table.encoded.space
+    return {} if space is None else {name: space.label(j) for j, name in enumerate(space.names)}
 
 
 def _list_units(table: ExplanationTable) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pandas as pd
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
 from gbce.decisions import Decision, Rule, answers_among, match_label
-from gbce.explanation import Explanation, changed_columns, format_value, number_text
+from gbce.explanation import Explanation, changed_columns, number_text
 from gbce.metrics import signed_changes
 from gbce.plots._features import draw_boxes, level_boxes, spread_wide
 from gbce.plots._style import (
@@ -78,7 +78,7 @@ def draw_tracks(
     near = _find_similar_draws(explanation, decision)
     for line, j in enumerate(columns, start=1):
         feature = explanation.space.features[j]
-        labels.append(short_text(feature.name, 28))
+        labels.append(short_text(explanation.space.label(j), 28))
         if feature.unordered:
             bands.add(_draw_levels(ax, line, explanation, decision, j, ranges))
             continue
@@ -213,11 +213,7 @@ def _build_feature_track(
     """Return the line of one numeric or ordinal column."""
     space, draws = explanation.space, explanation.draws
     now, then = float(explanation.x0[j]), float(decision.x[j])
-
-    def text(value: float, digits: int) -> str:
-        return format_value(space, j, value, digits=digits)
-
-    labels = _format_pair(text, now, then)
+    before, after = (short_text(text, _LONGEST_VALUE) for text in space.format_change(j, now, then))
     band, colour, open_ends = None, SAFE, (False, False)
     if safe is not None and j in safe:
         band = safe[j]
@@ -237,10 +233,9 @@ def _build_feature_track(
     )
     band_label = ""
     if band is not None:
-        end_labels = [literal_text(text(end, 3)) if np.isfinite(end) else "" for end in band]
-        band_label = _format_range(end_labels[0], end_labels[1], *band)
+        band_label = literal_text(space.format_range(j, *band))
         band = low if open_ends[0] else band[0], high if open_ends[1] else band[1]
-    return _Track(low, high, now, then, labels, band, band_label, colour, log)
+    return _Track(low, high, now, then, (before, after), band, band_label, colour, log)
 
 
 def _find_similar_draws(explanation: Explanation, decision: Decision) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.space import Space
+from gbce.space import Space, list_values
 
 __all__ = ["CompiledPreprocessing", "probe_rows"]
 
@@ -361,14 +361,12 @@ def probe_rows(space: Space, n: int) -> Array:
 def _enumerate_values(feature: Any, codec: Any) -> Array | None:
     """Return all encoded values of a feature, NaN last; None if there are many."""
     if feature.levels is not None:
-        values = np.arange(len(feature.levels), dtype=float)
-    elif feature.discrete and feature.low is not None and feature.high is not None and not getattr(codec, "tick", 0):
-        values = np.arange(np.ceil(feature.low), np.floor(feature.high) + 1.0)[: _MOST_VALUES + 1]
+        values = list_values(feature, 0.0, len(feature.levels) - 1.0, _MOST_VALUES)
+    elif feature.low is not None and feature.high is not None and not getattr(codec, "tick", 0):
+        values = list_values(feature, np.ceil(feature.low), np.floor(feature.high), _MOST_VALUES)
     else:
         return None
-    if not 0 < len(values) <= _MOST_VALUES:
-        return None
-    return values if feature.missing is None else np.append(values, np.nan)
+    return values if values is None or feature.missing is None else np.append(values, np.nan)
 
 
 def _trace_feature(steps: Sequence[Any], codec: Any, positions: Array) -> Traces | None:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array
 from gbce.priors._distributions import Distribution, log_mass, truncate_and_weigh, untruncate
 from gbce.priors._located import LocatedPrior, free_features
@@ -21,8 +22,6 @@ __all__ = ["Categories", "Chained", "assemble"]
 
 Categories = Literal["frequency", "uniform"]
 
-_MARGIN = 1e-12  # relative: distance kept from a constraint, so that rounding does not violate it
-_STEP_ROUNDING = 1e-9  # of a step: a limit that rounding puts just short of an integer is that integer
 # Values of an integer that are enumerated; where there are more, and a deviation has so many steps that a rounded real
 # number is as good, it is one. Both chosen by hand.
 _MOST_VALUES, _MANY_STEPS = 20_000, 400.0
@@ -168,7 +167,7 @@ class Chained:
         for i, j, row in pairs:
             coef = self.coefs[i, j][:, None]
             bound = (self.rhs[i][:, None] - used[i] - self._later[i, j][:, None]) / coef
-            margin = _MARGIN * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0)))
+            margin = ROUNDING * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0)))
             up = coef[:, 0] > 0
             high[row[up]] = np.minimum(high[row[up]], (bound - margin)[up])
             low[row[~up]] = np.maximum(low[row[~up]], (bound + margin)[~up])
@@ -176,8 +175,8 @@ class Chained:
         if stepped.any():
             origin = self.origin[step][stepped][:, None]
             low, high = low.copy(), high.copy()
-            low[stepped] = origin + np.ceil(low[stepped] - origin - _STEP_ROUNDING)
-            high[stepped] = origin + np.floor(high[stepped] - origin + _STEP_ROUNDING)
+            low[stepped] = origin + np.ceil(low[stepped] - origin - WIDE_ROUNDING)
+            high[stepped] = origin + np.floor(high[stepped] - origin + WIDE_ROUNDING)
         return low, high
 
 

@@ -23,29 +23,53 @@ __all__ = ["DistancePrior", "Gower"]
 
 Distance = Callable[[Array, Array], Array]
 
-# Integrability.
-_SEED = 20_000  # any number, but fixed: whether a distance is rejected must not depend on the user's seed
-_N_RAYS = 64  # random directions besides the axes; chosen by hand
-_N_REFINED = 4  # of these, those of slowest growth, which are then rotated to grow even less
-_FAR = 2.0 ** np.arange(10, 46)  # where growth is measured, in units of each feature's scale: a thousand to 4e13
-_FAR_END, _LONG_WAY = 4, 10  # doublings at the far end, and those of a thousandfold distance
-_FIRST_TURN, _LEAST_TURN = 0.5, 1e-14  # steps relative to a unit ray: the last is near its rounding error
-_SHORTEST_RAY = 0.1  # a rotated ray that is shorter has lost its direction
 
-# Fitting the proposal.
-_PILOT_SEED = 20_000  # any number, but fixed: the proposal is part of the prior and must not depend on the user's seed
-_N_PILOT = 2_000  # points of a round of fitting; they need no model call
-_LAPLACE_GROWTH, _NORMAL_GROWTH = 0.95, 1.95  # powers of one and two, less a tolerance: growth is measured, not known
-_DOUBLINGS = 30.0  # of a feature's scale, up and down: moves from a billionth to a billion times of it are tried
-_DEAREST_LEVEL = 50.0  # cost of a level, which leaves it a probability of about 2e-22 instead of zero
+@dataclass(frozen=True)
+class _Growth:
+    """How the growth of a distance is measured along rays."""
+
+    seed: int = 20_000  # any number, but fixed: whether a distance is rejected must not depend on the user's seed
+    n_rays: int = 64  # random directions besides the axes; chosen by hand
+    n_refined: int = 4  # of these, those of slowest growth, which are then rotated to grow even less
+    far_end: int = 4  # doublings at the far end, and those of a thousandfold distance
+    long_way: int = 10
+    first_turn: float = 0.5  # steps relative to a unit ray: the last is near its rounding error
+    least_turn: float = 1e-14
+    shortest_ray: float = 0.1  # a rotated ray that is shorter has lost its direction
+
+
+_GROWTH = _Growth()
+
+_FAR = 2.0 ** np.arange(10, 46)  # where growth is measured, in units of each feature's scale: a thousand to 4e13
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """How a proposal for a distance is fitted; it needs no model call."""
+
+    # any number, but fixed: the proposal is part of the prior and must not depend on the user's seed
+    seed: int = 20_000
+    n_points: int = 2_000  # points of a round of fitting; they need no model call
+    laplace_growth: float = 0.95  # powers of one and two, less a tolerance: growth is measured, not known
+    normal_growth: float = 1.95
+    # of a feature's scale, up and down: moves from a billionth to a billion times of it are tried
+    doublings: float = 30.0
+    dearest_level: float = 50.0  # cost of a level, which leaves it a probability of about 2e-22 instead of zero
+    # Chosen by hand. A poor fit costs effective draws, never correctness: the weights correct it.
+    least_step: float = 0.3  # least deviation of a proposal: in integer steps, or relative to the first guess
+    least_move: float = 1e-3
+    better: float = 1.05  # times the best effective sample size so far: a smaller gain is noise
+    patience: int = 4  # rounds without a better fit before the best one is taken
+    min_ess_share: float = 0.2  # effective share of points; factor and least power for it
+    tempering: float = 0.8
+    least_power: float = 1e-6
+
+
+_FIT = _Fit()
+
 # Standard deviations of the normal and the Laplace distribution; for Student's, whose own is 1.41, the scale that fits
 # a normal distribution best.
 _SPREAD = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}
-# Chosen by hand. A poor fit costs effective draws, never correctness: the weights correct it.
-_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # least deviation of a proposal: in integer steps, or relative to the first guess
-_BETTER = 1.05  # times the best effective sample size so far: a smaller gain is noise
-_PATIENCE = 4  # rounds without a better fit before the best one is taken
-_MIN_ESS_SHARE, _TEMPERING, _LEAST_POWER = 0.2, 0.8, 1e-6  # effective share of points; factor and least power for it
 
 # --- integrability ---------------------------------------------------------------------------------------------------
 
@@ -78,7 +102,7 @@ def require_integrable(
         return measure_along(rays, _FAR[:1])[:, 0]
 
     rays = _draw_rays(up, down)
-    flattest = rays[np.argsort(measure_nearest(rays), kind="stable")[:_N_REFINED]]
+    flattest = rays[np.argsort(measure_nearest(rays), kind="stable")[: _GROWTH.n_refined]]
     rays = np.vstack([rays, *(_rotate_flatter(ray, up, down, measure_nearest) for ray in flattest)])
     d = measure_along(rays, _FAR)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -87,38 +111,38 @@ def require_integrable(
     # an infinite distance grows fast enough
     slope, power = np.where(np.isinf(d[:, 1:]), np.inf, slope), np.where(np.isinf(d[:, 1:]), np.inf, power)
     # flat at the far end, or, for a direction found by search and so not quite exact, over a thousandfold distance
-    slow = (slope[:, -_FAR_END:].min(axis=1) <= m) | (slope[:, :_LONG_WAY].max(axis=1) <= m)
+    slow = (slope[:, -_GROWTH.far_end :].min(axis=1) <= m) | (slope[:, : _GROWTH.long_way].max(axis=1) <= m)
     if slow.any():
         first = int(np.flatnonzero(slow)[0])
         moving = [names[free[j]] for j in np.flatnonzero(rays[first])]
         where = f"Along {moving[0]!r}" if len(moving) == 1 else "In a direction without bounds"
         raise ValueError(
             f"DistancePrior: exp(-distance) cannot be integrated. {where} the distance reaches only "
-            f"{d[first, _LONG_WAY]:.4g} however far one goes (it must grow faster than {m} x log of the move), so the "
-            "prior would have infinite mass there. Use a distance that grows, such as a norm, or bound those features "
-            "in the Space."
+            f"{d[first, _GROWTH.long_way]:.4g} however far one goes (it must grow faster than {m} x log of the move), "
+            "so the prior would have infinite mass there. Use a distance that grows, such as a norm, or bound those "
+            "features in the Space."
         )
-    return float(power[:, -_FAR_END:].min())
+    return float(power[:, -_GROWTH.far_end :].min())
 
 
 def _draw_rays(up: Array, down: Array) -> Array:
     """Return unbounded directions: along each feature, and at random."""
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_GROWTH.seed)
     axes = np.vstack([np.diag(up.astype(float)), -np.diag(down.astype(float))])
-    sign = np.where(up & down, rng.choice([-1.0, 1.0], (_N_RAYS, len(up))), np.where(up, 1.0, -1.0))
-    rays = np.vstack([axes, sign * np.abs(rng.standard_normal((_N_RAYS, len(up)))) * (up | down)])
+    sign = np.where(up & down, rng.choice([-1.0, 1.0], (_GROWTH.n_rays, len(up))), np.where(up, 1.0, -1.0))
+    rays = np.vstack([axes, sign * np.abs(rng.standard_normal((_GROWTH.n_rays, len(up)))) * (up | down)])
     rays = rays[np.abs(rays).sum(axis=1) > 0]
     return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
 
 def _rotate_flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Array]) -> Array:
     """Rotate a ray by coordinate descent with decreasing steps to where the distance grows least."""
-    best, step = float(distance(ray[None, :])[0]), _FIRST_TURN
+    best, step = float(distance(ray[None, :])[0]), _GROWTH.first_turn
     turns = np.vstack([np.diag((up | down).astype(float)), -np.diag((up | down).astype(float))])
-    while step > _LEAST_TURN and best > 0:
+    while step > _GROWTH.least_turn and best > 0:
         tried = np.clip(ray + step * turns, np.where(down, -np.inf, 0.0), np.where(up, np.inf, 0.0))
         size = np.linalg.norm(tried, axis=1)
-        tried = tried[size > _SHORTEST_RAY] / size[size > _SHORTEST_RAY, None]
+        tried = tried[size > _GROWTH.shortest_ray] / size[size > _GROWTH.shortest_ray, None]
         d = distance(tried)
         if d.min() < best:
             best, ray = float(d.min()), tried[int(np.argmin(d))]
@@ -224,14 +248,14 @@ class DistancePrior:
 
 def _safe_distributions(growth: float) -> list[Distribution]:
     """Return the distributions whose tails are not lighter than ``exp(-r**growth)``."""
-    return [STUDENT] + [LAPLACE] * (growth >= _LAPLACE_GROWTH) + [NORMAL] * (growth >= _NORMAL_GROWTH)
+    return [STUDENT] + [LAPLACE] * (growth >= _FIT.laplace_growth) + [NORMAL] * (growth >= _FIT.normal_growth)
 
 
 def _guess_scales(
     cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array
 ) -> Array:
     """Return how far each feature alone can move before the distance rises by one: a first guess of its scale."""
-    steps = 2.0 ** np.arange(-_DOUBLINGS, _DOUBLINGS + 1)
+    steps = 2.0 ** np.arange(-_FIT.doublings, _FIT.doublings + 1)
     x = np.tile(x0, (len(free), 2, len(steps), 1))
     for j, feature in enumerate(free):
         for side, sign in enumerate((1.0, -1.0)):
@@ -259,32 +283,32 @@ def _propose_levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: 
     codes = np.arange(len(space.features[j].levels or ()), dtype=float)
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
-    return FiniteValues(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
+    return FiniteValues(np.array([j]), codes, np.minimum(cost(x), _FIT.dearest_level), 1.0)
 
 
 def _fit(start: LocatedPrior, distribution: Distribution) -> tuple[LocatedPrior, float]:
     """Fit the proposal's second moments about the row by tempered importance sampling; also return its ESS."""
-    rng = np.random.default_rng(_PILOT_SEED)
+    rng = np.random.default_rng(_FIT.seed)
     spread = _SPREAD[distribution.name]
     numbers: Any = start.parts[0]
     correlated = isinstance(numbers, Reals) and not np.isfinite([numbers.low, numbers.high]).any()
     located, best = replace(start, parts=(replace(numbers, distribution=distribution), *start.parts[1:])), (start, -1.0)
     stale = 0
-    while stale < _PATIENCE:
-        placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
+    while stale < _FIT.patience:
+        placed = located.place(rng.standard_normal((_FIT.n_points, located.dimension)))
         log_weights, factor = -placed.log_correction, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
             factor, stale = 0.5 * factor, stale + 1  # every point is excluded: propose nearer to the row
         else:
             quality = effective_sample_size(normalise(log_weights))
-            stale = 0 if quality > _BETTER * best[1] else stale + 1
+            stale = 0 if quality > _FIT.better * best[1] else stale + 1
             if quality > best[1]:
                 best = (located, quality)
             weights = normalise(_temper(log_weights))
             offset = placed.x[:, numbers.where] - numbers.origin
             factor = _estimate_factor(offset, weights, correlated=correlated) / spread
             if factor.ndim == 1:  # among few points a feature may not have moved at all
-                step = np.where(start.space.discrete[numbers.where], _LEAST_STEP, _LEAST_MOVE * numbers.factor)
+                step = np.where(start.space.discrete[numbers.where], _FIT.least_step, _FIT.least_move * numbers.factor)
                 factor = np.maximum(factor, step)
         located = replace(start, parts=(replace(numbers, distribution=distribution, factor=factor), *start.parts[1:]))
     return best
@@ -293,8 +317,8 @@ def _fit(start: LocatedPrior, distribution: Distribution) -> tuple[LocatedPrior,
 def _temper(log_weights: Array) -> Array:
     """Temper weights until a fifth of the points are effective, so that a bad first guess still helps."""
     power, n = 1.0, len(log_weights)
-    while power > _LEAST_POWER and effective_sample_size(normalise(power * log_weights)) < _MIN_ESS_SHARE * n:
-        power *= _TEMPERING
+    while power > _FIT.least_power and effective_sample_size(normalise(power * log_weights)) < _FIT.min_ess_share * n:
+        power *= _FIT.tempering
     return power * log_weights
 
 

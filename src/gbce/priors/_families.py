@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gbce._numerics import log_total
+from gbce._numerics import ROUNDING, log_total
 from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array, Prior
 from gbce.priors._assemble import Categories, assemble
@@ -18,7 +18,6 @@ from gbce.space import Feature, Places, Space
 
 __all__ = ["SHRINKAGE", "Gaussian", "Laplace", "NearData", "Sparse"]
 
-_SMALLEST_EIGENVALUE = 1e-12  # of a correlation matrix: less is zero up to rounding
 _ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
 SHRINKAGE = 0.05  # of estimated correlations towards zero, which keeps the matrix invertible; chosen by hand
 _MOST_LIKELY = 0.5  # largest probability of a change where features are few: then it is as likely as none
@@ -108,7 +107,7 @@ class Gaussian:
             raise ValueError("Gaussian: cov must be finite and symmetric")
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
         # checked on the correlations, whose eigenvalues do not depend on units; a zero appears as a rounding error
-        if not (sd > 0).all() or np.linalg.eigvalsh(cov / np.outer(sd, sd))[0] <= _SMALLEST_EIGENVALUE:
+        if not (sd > 0).all() or np.linalg.eigvalsh(cov / np.outer(sd, sd))[0] <= ROUNDING:
             raise ValueError("Gaussian: cov must be positive definite, but it has an eigenvalue of zero or less")
         require_width(sd, "Gaussian: the root of cov's diagonal")
         return cov * np.outer(space.scale, space.scale)

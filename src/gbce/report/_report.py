@@ -270,13 +270,15 @@ def _build_posterior_section(explanation: Explanation) -> _Section:
 
 def as_html(explanation: Explanation) -> str:
     """Return the summary as one HTML fragment with its own style."""
-    facts = _format_facts_as_html(_collect_facts(explanation))
-    html = [f"<style>{_STYLE}</style><div class='gbce'>{_format_opening_as_html(explanation)}<dl>{''.join(facts)}</dl>"]
+    facts = "".join(_format_facts_as_html(_collect_facts(explanation)))
+    opening = _format_opening_as_html(explanation)
+    folded = f"<details{'' if opening else ' open'}><summary>How it was found</summary><dl>{facts}</dl>"
+    html = [f"<style>{_STYLE}</style><div class='gbce'>{opening}{folded}"]
     for section in _build_sections(explanation):
         if len(section.table):
             table = _format_table_as_html(section.table, section.missed)
             html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
-    return "".join(html) + "</div>"
+    return "".join(html) + "</details></div>"
 
 
 def _format_opening_as_html(explanation: Explanation) -> str:
@@ -287,7 +289,7 @@ def _format_opening_as_html(explanation: Explanation) -> str:
     missed = "" if answer.reached else " missed"
     table = _format_table_as_html(first.table) if len(first.table) else ""
     facts = "".join(_format_facts_as_html(first.facts))
-    return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl><h4>How it was found</h4>"
+    return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl>"
 
 
 def _format_table_as_html(table: pd.DataFrame, missed: Sequence[bool] = ()) -> str:

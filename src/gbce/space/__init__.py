@@ -7,7 +7,7 @@ float64 vector.
 from gbce.space._codecs import read_value, require_writable, write_value
 from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
-from gbce.space._feature import Feature, deviations
+from gbce.space._feature import Feature, deviations, list_values
 from gbce.space._format import number_text, value_text
 from gbce.space._frames import Layout, as_pandas
 from gbce.space._infer import Assumptions
@@ -36,6 +36,7 @@ __all__ = [
     "deviations",
     "effort_cost",
     "has_labels",
+    "list_values",
     "number_text",
     "plain_records",
     "plain_value",

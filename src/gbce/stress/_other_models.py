@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import JUDGING, WEIGHT_ROUNDING, seed_number, stream
+from gbce._numerics import JUDGING, ROUNDING, seed_number, stream
 from gbce._validation import is_count, printable
 from gbce.base import Array, Outputs, Target
 from gbce.budget import Budget, BudgetSpentError, budget_of
@@ -262,7 +262,7 @@ def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weig
 
     def within(points: Places, weights: Array) -> float:
         others = 1.0 - float(np.square(weights).sum())
-        return float(weights @ points.distances(points) @ weights) / others if others > WEIGHT_ROUNDING else 0.0
+        return float(weights @ points.distances(points) @ weights) / others if others > ROUNDING else 0.0
 
     squared = 2.0 * float(wa @ a.distances(b) @ wb) - within(a, wa) - within(b, wb)
     return float(np.sqrt(max(squared, 0.0)))

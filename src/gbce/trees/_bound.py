@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import CellPrices, ReachableCells
@@ -43,7 +44,6 @@ _TIGHTENED = (
 )
 _HALVINGS = 5  # bisections between an infeasible and a feasible price, per box
 _MOST_CHECKED = 200  # candidate rows that the model itself evaluates, one at a time
-_SAME_PRICE = 1e-12  # relative difference of equal prices summed in a different order
 _TINY = float(np.finfo(float).tiny)
 
 # --- leaves along one feature ----------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ class _BoxSearch:
 
     def find_holding_leaves(self, box: _Box, price: float) -> Array:
         """Return the leaves that hold the cheapest cells of a box, one per tree, as positions in the box."""
-        some = np.flatnonzero(box.entry <= price + _SAME_PRICE * max(price, 1.0))
+        some = np.flatnonzero(box.entry <= price + ROUNDING * max(price, 1.0))
         return np.asarray(some[self.cutter.hold(box.live[some], box.cells)])
 
     def split(self, box: _Box, here: Array, price: float, bound: float) -> bool:
@@ -527,7 +527,7 @@ def bound_sums(leaves: Leaves, axes: list[Axis], least: Array, most_work: int) -
         if failure > 0 and refuted_at is None:
             refuted_at = search.work
         limit = most_work if refuted_at is None else refuted_at + _TIGHTENED
-        if refuted_at is not None and (len(least) > 1 or failure >= nearest - _SAME_PRICE * abs(nearest)):
+        if refuted_at is not None and (len(least) > 1 or failure >= nearest - ROUNDING * abs(nearest)):
             break
         if search.work > limit or search.kept > _MOST_KEPT:
             if refuted_at is None:

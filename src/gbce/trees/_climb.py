@@ -27,6 +27,9 @@ class Tuning:
     """What only tunes a run."""
 
     enough: float = 0.5  # of the points: the effective sample size kept on every rung (a convention)
+    # Points of the prior for each that climbs: scoring one takes a fortieth of the time of drawing all of its columns
+    # (a forest on california), and where so many have enough weight, no column has to be drawn at all.
+    first: int = 8
     halvings: int = 60
     # The last rung lies this much above the eta that seems to meet a goal, so as to include it. At 1.05 every second
     # run had to go on and begin its last rung anew.
@@ -109,6 +112,7 @@ class Climb:
     n_points: int
     n_islands: int
     n_sweeps: int
+    n_draws: int  # points of the last rung
     places: Places | None = None  # around which some points are drawn anew on every rung
     rungs: list[Rung] = field(default_factory=list)
     complete: bool = True
@@ -127,14 +131,14 @@ class Climb:
         """Return the potential ``(n,)`` of losses ``(n, K)`` at a level."""
         return replace(self.posterior.mixture, eta=level).potential(loss)
 
-    def run(self, n: int) -> None:
-        """Climb, and keep the points of every rung; the last one has ``n`` of them."""
+    def run(self) -> None:
+        """Climb, and keep the points of every rung."""
         self.rungs.append(self._start())
         self.progress.add(self.rungs[0])
         self._climb()
-        self._extend(n)
+        self._extend()
         while self.can_go_on and self.progress.shortfall_of(self.rungs[-1]) > 0:
-            self.go_on(n)
+            self.go_on()
 
     @property
     def can_go_on(self) -> bool:
@@ -142,12 +146,12 @@ class Climb:
         below = self.rungs[-1].level < STEEPEST and len(self.rungs) <= TUNING.most_rungs
         return self.complete and self.progress.met and below
 
-    def go_on(self, n: int) -> None:
+    def go_on(self) -> None:
         """Climb further where the goal was met by chance only."""
         self.rungs[-1] = self.rungs[-1].thin(self.n_points)
         self._move_up(np.inf)
         self._climb()
-        self._extend(n)
+        self._extend()
 
     def _climb(self) -> None:
         """Climb to eta, or until the goal is met or given up, or until time is up."""
@@ -162,12 +166,17 @@ class Climb:
         """Add the next rung."""
         now = self.rungs[-1]
         pool = self._weigh(now)
-        self.rungs.append(self._move(self._resample(pool, self._find_level(now, pool, end))))
+        level = self._find_level(now, pool, end)
+        if now.level == 0 and self._count_effective(pool, level) >= TUNING.enough * self.n_draws:
+            self.rungs.append(self._resample(pool, level, self.n_draws))  # independent draws, up to some that repeat
+        else:
+            self.rungs.append(self._move(self._resample(pool, level, self.n_points)))
         self.progress.add(self.rungs[-1])
 
     def _start(self) -> Rung:
         """Return points of the prior."""
-        return Rung(self.problem.draw_prior(self.rng, self.n_points), 0.0, np.zeros(self.n_islands))
+        points = self.problem.draw_prior(self.rng, TUNING.first * self.n_points)
+        return Rung(points, 0.0, np.zeros(self.n_islands))
 
     def _weigh(self, now: Rung) -> "_Weighed":
         """Return the points of a rung, and draws around places, with weights under the prior."""
@@ -184,12 +193,7 @@ class Climb:
         """Return the next level: as far as enough points stay effective, or just beyond where the goal is met."""
 
         def lasts(level: float) -> bool:
-            weights = self._log_weights(pool, level)
-            top = weights.max(axis=1, keepdims=True)
-            weights = np.exp(weights - np.where(np.isfinite(top), top, 0.0))
-            squares = np.square(weights).sum(axis=1)
-            sizes = np.square(weights.sum(axis=1)) / np.where(squares > 0, squares, 1.0)
-            return bool(sizes.sum() >= TUNING.enough * len(now.points))
+            return self._count_effective(pool, level) >= TUNING.enough * self.n_points
 
         high = end if np.isfinite(end) else 2.0 * max(now.level, TUNING.first_level)
         while not np.isfinite(end) and high < STEEPEST and lasts(high):
@@ -211,9 +215,17 @@ class Climb:
         """Return log weights at a level, by island ``(J, n / J)``; their means are the islands' evidences."""
         return np.asarray(pool.base - self.potential(pool.points.loss, level)).reshape(pool.n_islands, -1)
 
-    def _resample(self, pool: "_Weighed", level: float) -> Rung:
-        """Resample every island systematically for the next level, to as many points as it had."""
-        weights, each = self._log_weights(pool, level), self.n_points // pool.n_islands
+    def _count_effective(self, pool: "_Weighed", level: float) -> float:
+        """Return the effective number of points at a level, summed over islands."""
+        weights = self._log_weights(pool, level)
+        top = weights.max(axis=1, keepdims=True)
+        weights = np.exp(weights - np.where(np.isfinite(top), top, 0.0))
+        squares = np.square(weights).sum(axis=1)
+        return float((np.square(weights.sum(axis=1)) / np.where(squares > 0, squares, 1.0)).sum())
+
+    def _resample(self, pool: "_Weighed", level: float, n: int) -> Rung:
+        """Resample every island systematically for the next level, to ``n`` points in all."""
+        weights, each = self._log_weights(pool, level), n // pool.n_islands
         log_z, picks = log_mean(weights), []
         for j, own in enumerate(weights):
             if np.isfinite(log_z[j]):
@@ -233,20 +245,20 @@ class Climb:
         """Return places to which chains come from elsewhere, and the share of the posterior that draws miss there."""
         last = self.rungs[-1]
         mixture = replace(self.posterior.mixture, eta=last.level)
-        if is_covered(self.n_points, float(log_mean(last.log_z))):
+        if is_covered(len(self.rungs[0].points), float(log_mean(last.log_z))):
             return None, 0.0
         places = find_places(self.rng, self.problem, self.rungs[0].points, mixture)
         if places is None:
             return None, 0.0
         return places, measure_missed(self.rng, self.problem, places, mixture, last.points, last.log_z)
 
-    def _extend(self, n: int) -> None:
-        """Sweep on at the last level until it has ``n`` points, states of the same chains."""
-        last = self.rungs[-1]
+    def _extend(self) -> None:
+        """Sweep on at the last level until it has all draws, states of the same chains."""
+        last, n = self.rungs[-1], self.n_draws
         states, now = [last.points], last
         while len(states) * len(last.points) < n:
             if last.level == 0:
-                now = replace(now, points=self.problem.draw_prior(self.rng, self.n_points))
+                now = replace(now, points=self.problem.draw_prior(self.rng, len(last.points)))
             else:
                 now = self._move(now)
             states.append(now.points)

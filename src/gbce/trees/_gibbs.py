@@ -151,14 +151,15 @@ class GibbsTrees:
     def draw(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw like :meth:`sample`, with error messages that are part of a sentence."""
         problem = CellProblem.build(posterior)
-        n_points, places = self.n_points // self.n_islands * self.n_islands, None
+        n_points, n_draws = (max(n // self.n_islands, 1) * self.n_islands for n in (self.n_points, self.n_draws))
+        places = None
         for _ in range(self.max_rounds):
-            climb = Climb(problem, rng, n_points, self.n_islands, self.n_sweeps, places)
-            climb.run(self.n_draws)
+            climb = Climb(problem, rng, n_points, self.n_islands, self.n_sweeps, n_draws, places)
+            climb.run()
             kept = _choose_kept(climb)
             # the last rung may have met the goal, but not all points together
             while climb.can_go_on and _compute_shortfall(climb, kept) > 0:
-                climb.go_on(self.n_draws)
+                climb.go_on()
                 kept = _choose_kept(climb)
             others, missed = climb.find_missed()
             pool, report = _read(climb, kept.points), self._report(climb, missed)
@@ -269,7 +270,9 @@ def _weigh(climb: Climb, kept: _Kept, pool: Points, info: GibbsInfo) -> Draws:
     )
     if posterior.goal is not None:
         eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
-        mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met, climbed=None if met else levels)
+        doubt = info.doubt if met else info.doubt or "no eta was found that meets the goal"
+        mixture = replace(mixture, eta=eta)
+        info = replace(info, goal_met=met, climbed=None if met else levels, doubt=doubt)
         draws = replace(draws, info=info).reweigh(mixture)
     return replace(
         draws,

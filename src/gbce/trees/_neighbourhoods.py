@@ -166,17 +166,17 @@ def find_places(
 
 
 def _start_at_rows(rng: np.random.Generator, problem: CellProblem, mixture: Mixture) -> Sequence[CellPoints]:
-    """Return the training rows of least objective as points, in one batch or none."""
-    posterior = problem.posterior
-    rows, loss = posterior.landmarks, posterior.landmark_loss
-    if rows is None or loss is None or len(rows) == 0:
+    """Return the training rows of most probable cells, as far as the row can come to them, in one batch or none."""
+    rows = problem.posterior.landmarks
+    if rows is None or len(rows) == 0:
         return []
     cells = problem.cells_of(rows)
-    objective = mixture.potential(loss) + posterior.prior.cost(np.where(np.isnan(rows), posterior.prior.x0, rows))
-    some = np.argsort(objective, kind="stable")
-    some = some[first_of_each(cells[some])][: TUNING.rows]
-    placed = problem.place(rng, cells[some])
-    return [placed.points.take(np.flatnonzero(placed.admissible))]
+    placed = problem.place(rng, cells[first_of_each(cells)])
+    points = placed.points.take(np.flatnonzero(placed.admissible))
+    with np.errstate(divide="ignore"):
+        log_mass = sum(np.log(mass)[points.cells[:, i]] for i, mass in enumerate(problem.masses))
+    order = np.argsort(mixture.potential(points.loss) - log_mass, kind="stable")
+    return [points.take(order[: TUNING.rows])]
 
 
 def _run_chains(rng: np.random.Generator, problem: CellProblem, points: CellPoints, mixture: Mixture) -> CellPoints:

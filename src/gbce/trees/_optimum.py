@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.trees._bound import MOST_WORK, Axis, CandidateStatus, Leaves, Lowest, find_lowest, make_axes
@@ -17,12 +18,9 @@ from gbce.trees._milp import solve_cheapest
 from gbce.trees._pairs import count_least_changes
 from gbce.trees._question import ReachableCells, ScoreConstraints, price_units, reachable_cells, score_constraints
 
-__all__ = ["ROUNDING", "Distance", "Optimum", "Task", "make_task", "prove_cheapest"]
+__all__ = ["Distance", "Optimum", "Task", "make_task", "prove_cheapest"]
 
 Distance = Literal["l1", "l2", "changes"]
-
-ROUNDING = 1e-12  # relative to a wanted output: targets compare differences of rounded numbers, and links round
-_CLOSER = 1e-9  # relative: a smaller saving is rounding
 
 
 class Task(NamedTuple):
@@ -105,12 +103,12 @@ def prove_cheapest(
         return None
     best = check.point(cells) if check(cells) is CandidateStatus.ACCEPTED else None  # nearest in the same cells
     price = _sum_prices(task.axes, cells) if best is not None else _price_point(space, x0, known, distance)
-    wanted = price * (1.0 - _CLOSER)
+    wanted = price * (1.0 - WIDE_ROUNDING)
     fewest = count_least_changes(trees, task.reachable, constraints)
     found = find_lowest(
         task.leaves, task.axes, task.least, wanted, check, most_changes=most_changes, most_work=most_work, late=late
     )
-    if solver and found.lower < found.price * (1.0 - _CLOSER):
+    if solver and found.lower < found.price * (1.0 - WIDE_ROUNDING):
         found = _close_gap(task, found, check, most_changes)
     lower = max(0.0, min(found.lower, wanted))
     x = best if found.cells is None else check.point(found.cells)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.targets import Class
@@ -25,7 +26,6 @@ __all__ = [
 ]
 
 _OWN_DECISION = 0.5  # probability of a Class target at which the model's own decision counts
-_LEAST_ROUNDING = 1e-12  # relative to the scores: running sums over thousands of cells round more than the model's
 
 # --- score constraints -----------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class ScoreConstraints:
 
     def rounding(self, trees: CellTrees) -> float:
         """Return by how much sums may differ from the model's own, which adds in a different order."""
-        epsilon = max(trees.epsilon, _LEAST_ROUNDING / (MORE_TERMS + trees.n_trees))
+        epsilon = max(trees.epsilon, ROUNDING / (MORE_TERMS + trees.n_trees))
         return float(self.margins(trees, epsilon).max(initial=0.0))
 
     def margins(self, trees: CellTrees, epsilon: float | None = None) -> Array:

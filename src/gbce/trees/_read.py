@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.space import Space
+from gbce.space import Space, list_values
 from gbce.trees._cells import CellTrees, Nodes
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure
@@ -300,9 +300,8 @@ def _find_domain(structure: ModelStructure, space: Space, rows: Array, j: int) -
     low = least if feature.low is None else min(feature.low, least)
     high = most if feature.high is None else max(feature.high, most)
     if j in structure.stepwise:
-        if not feature.discrete or high - low >= _MOST_LEVELS:
-            return None
-        return _Domain(low, high, low + np.arange(round(high - low) + 1.0))
+        values = list_values(feature, low, high, _MOST_LEVELS)
+        return None if values is None else _Domain(low, high, values)
     wide = _FAR * max(high - low, float(space.scale[j]))
     if feature.discrete:
         wide = float(np.ceil(wide))

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
@@ -21,7 +22,6 @@ __all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
 _MOST_CELLS = 500_000  # cells of two features, summed in some hundredths of a second; with more, those near the point
 _MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, a subset is tried
 _MOST_STEPS = 5_000  # cells or runs of cells added, a fraction of a second; hand-tuned
-_LEAST_LOSS = 1e-9  # smallest loss of a step relative to the slack, so that free steps come first
 
 
 class AllowedCells(NamedTuple):
@@ -136,7 +136,7 @@ def _grow_by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Arra
                     continue
                 wider = axis.width(min(cell, int(box.first[i])), max(cell, int(box.last[i])))
                 gain = np.log(wider / axis.width(int(box.first[i]), int(box.last[i])))
-                score = gain / (box.slack - slack_then + _LEAST_LOSS * (1.0 + box.slack))
+                score = gain / (box.slack - slack_then + WIDE_ROUNDING * (1.0 + box.slack))
                 if best is None or score > best[0]:
                     best = score, i, side
         if best is None:
@@ -161,7 +161,7 @@ def _grow_by_runs(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array
                     closed.add((i, side))
                     continue
                 gain = _compute_gains(axis, int(box.first[i]), int(box.last[i]), side, len(slack_then))
-                score = gain / (box.slack - slack_then + _LEAST_LOSS * (1.0 + box.slack))
+                score = gain / (box.slack - slack_then + WIDE_ROUNDING * (1.0 + box.slack))
                 most = int(np.argmax(score))
                 if best is None or score[most] > best[0]:
                     best = float(score[most]), i, side, most + 1

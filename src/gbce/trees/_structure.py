@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, softmax
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array
 from gbce.predictors import Classifier, as_numbers, catboost_rows, in_order, input_maker, made_by, map_in_turn
 from gbce.space import Space
@@ -25,7 +26,6 @@ MORE_TERMS = 10
 # Multiples of the rounding error of a sum, in double and in single precision, above which outputs were read wrongly;
 # hand-tuned.
 _SAME_OUTPUT, _SAME_IN_SINGLE = 1e3, 30.0
-_COARSE = 1e-12  # a rounding error above this indicates single precision
 _LINEAR_MODULES = ("sklearn.linear_model.", "sklearn.svm.", "sklearn.discriminant_analysis")
 _LOG_LINKS = ("PoissonRegressor", "GammaRegressor")
 _OTHER_LINKS = ("TweedieRegressor", "RANSACRegressor", "SVR", "SVC", "NuSVC", "NuSVR", "QuadraticDiscriminantAnalysis")
@@ -312,7 +312,8 @@ def same_output(structure: ModelStructure, outputs: Array) -> float:
     """Return the tolerance within which two outputs are equal up to rounding."""
     size = max(1.0, float(np.abs(outputs).max(initial=0.0)))
     epsilon = structure.parts.epsilon
-    return (_SAME_IN_SINGLE if epsilon > _COARSE else _SAME_OUTPUT) * n_terms(structure) * epsilon * size
+    is_single = epsilon > ROUNDING
+    return (_SAME_IN_SINGLE if is_single else _SAME_OUTPUT) * n_terms(structure) * epsilon * size
 
 
 def agrees(structure: ModelStructure, x: Array, outputs: Array, label: object = None) -> bool:

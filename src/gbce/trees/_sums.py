@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import share_and_error
+from gbce._numerics import ROUNDING, WIDE_ROUNDING, share_and_error
 from gbce._validation import require_counts
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
@@ -30,14 +30,12 @@ _N_DRAWS = 2_000  # as of every sampler: N_samp of the paper's experiments in tw
 _MOST_CELLS = 10_000_000  # about 200 MB per model, and a few seconds
 _FEW_CELLS, _HASTY_CELLS = 1_000_000, 100_000  # summed by default: within half a second, or 0.05 s under a deadline
 _MOST_COLUMNS = 30  # columns that change: older numpy arrays have at most 32 axes, and two cells each are too many
-_CUMULATIVE = 1e-12  # relative slack of quantile levels that cells reach up to rounding
 _NEGLIGIBLE = 1e-18  # share of the likeliest cell below which a cell is left out of quantiles
 # Points of the prior and of smaller etas are kept beside the draws, so that other etas can be reweighted from them;
 # hand-tuned, so that a path from zero to eta has some hundred effective points everywhere.
 _PRIOR_POINTS, _RUNG_POINTS = 1_000, 300
 _STEP, _MOST_RUNGS, _NEAR_PRIOR = 4.0, 12, 0.5  # ratio of these etas, their number, total variation that needs none
 _MOST_CHECKED = 500  # cells on the boundary of the target that the model itself evaluates
-_NO_MASS = 1e-9  # total mass of such cells below which they are ignored
 # Tolerated difference between a model's loss and that of its cell: rounding of sums in double precision, and of the
 # logarithm of a small probability in single precision; and the rounding error that indicates single precision.
 _SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
@@ -134,7 +132,7 @@ class CellPosterior:
             own = self.loss[some, k]
             order = np.argsort(own, kind="stable")
             upto = np.cumsum(masses[some][order])
-            place = np.searchsorted(upto, levels * upto[-1] * (1.0 - _CUMULATIVE), side="left")
+            place = np.searchsorted(upto, levels * upto[-1] * (1.0 - ROUNDING), side="left")
             found[k] = own[order][np.minimum(place, len(order) - 1)]
         return found
 
@@ -526,7 +524,7 @@ class _ExactRun:
         size = float(masses[unsure].sum())
         reached, known = cells.reached, np.ones(len(cells), dtype=bool)
         own, error = np.zeros(reached.shape[1] + 2), np.zeros(reached.shape[1] + 2)
-        if size > _NO_MASS:
+        if size > WIDE_ROUNDING:
             known[unsure] = False
             every = len(unsure) <= _MOST_CHECKED
             checked = unsure if every else self.rng.choice(unsure, _MOST_CHECKED, p=masses[unsure] / size)

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array, Target
-from gbce.space import Space
+from gbce.space import Space, list_values
 from gbce.targets import Class
 from gbce.trees._bound import bound_sums
 from gbce.trees._cells import CellTrees
-from gbce.trees._optimum import ROUNDING, make_task
+from gbce.trees._optimum import make_task
 from gbce.trees._proof import Proof, describe_unattainable
 from gbce.trees._question import ScoreConstraints, score_constraints
 from gbce.trees._read import read_cells
@@ -26,7 +27,6 @@ __all__ = ["prove_unattainable"]
 MOST_WORK = 4_000_000  # leaves of all boxes, one or two seconds: what that leaves open is seldom ever decided
 # Integer columns with more values are treated as intervals, a larger set; hand-tuned.
 _MOST_VALUES = 200
-_UNEVEN = 1e-12  # relative error of functions that are not quite monotone in their last digits
 _VISIBLE = 1e-3  # relative step that visibly changes every dependent column, however it is scaled; hand-tuned
 
 # --- proofs ----------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def row_box_of(structure: ModelStructure, space: Space, x0: Array) -> RowBox | N
                 return None  # two values do not determine such a function beyond them
             _write_interval(values, images[:, decided], decided, box)
             if is_nonlinear:
-                widest = _UNEVEN * np.maximum(1.0, np.abs(images[:2, decided]).max(axis=0))
+                widest = ROUNDING * np.maximum(1.0, np.abs(images[:2, decided]).max(axis=0))
                 box.low[decided] -= widest
                 box.high[decided] += widest
     return RowBox(box, tuple(enumerated), owner)
@@ -229,11 +229,12 @@ def _list_values(space: Space, x0: Array, j: int) -> _FeatureValues:
     if np.isnan(low) or low == high:
         missing_value = [np.nan] if missing else []
         return _FeatureValues(np.array(([] if np.isnan(low) else [low]) + missing_value), low, high, missing)
-    enumerated = feature.discrete and not (space.is_computed[j] and not feature.leveled) and high - low < _MOST_VALUES
-    if not enumerated:
-        return _FeatureValues(None, low, high, missing)
-    listed = low + np.arange(round(high - low) + 1)
-    return _FeatureValues(np.append(listed, np.nan) if missing else listed, low, high, missing)
+    listed = None
+    if feature.leveled or not space.is_computed[j]:
+        listed = list_values(feature, low, high, _MOST_VALUES)
+    if listed is not None and missing:
+        listed = np.append(listed, np.nan)
+    return _FeatureValues(listed, low, high, missing)
 
 
 def _pick_trials(values: _FeatureValues, now: float, unit: float) -> Array:

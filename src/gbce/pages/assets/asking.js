@@ -10,7 +10,8 @@ function measureOf(i) {
   const step = frontier.steps.find((one) => one.point === i);
   if (step) return step.reliability;
   if (answer && i === answer.point && answer.reliability) return answer.reliability.share;
-  return decisions.find((one) => one.point === i && one.robustness !== null)?.robustness ?? NaN;
+  return decisions.find((one) => one.point === i && one.robustness !== null)?.robustness
+    ?? (frontier.of === "noise" ? payload.measured[i] : undefined) ?? NaN;
 }
 
 // Every step of the frontier and the answer at its own place, from the least reliable up. What is not known comes first.

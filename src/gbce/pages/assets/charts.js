@@ -50,7 +50,7 @@ function intervalStrip(column, domain) {
   return { node, update };
 }
 
-// Levels of a category: how often draws have each, with a tick where the prior has it.
+// Levels of a category: how often draws have each, over a pale bar of how often they would without the target.
 function levelBars(column) {
   const lines = [];
   const node = make("ul", { class: "levels", "aria-label": `levels of ${column.name}` });
@@ -63,9 +63,9 @@ function levelBars(column) {
     const shown = codes.slice(0, MOST_BARS);
     while (lines.length < shown.length) {
       const parts = { name: make("span", { class: "name" }), bar: make("span", { class: "bar" }),
-        fill: make("span", { class: "fill" }), tick: make("span", { class: "tick" }),
+        fill: make("span", { class: "fill" }), ghost: make("span", { class: "ghost" }),
         share: make("span", { class: "share" }) };
-      parts.bar.append(parts.fill, parts.tick);
+      parts.bar.append(parts.ghost, parts.fill);
       parts.node = make("li", {}, parts.name, parts.bar, parts.share);
       node.append(parts.node);
       lines.push(parts);
@@ -77,8 +77,8 @@ function levelBars(column) {
       setText(line.name, shorten(name, 40) + (marks.length ? ` (${marks.join(", ")})` : ""));
       line.fill.style.width = `${100 * after[code]}%`;
       Object.assign(line.node.dataset, { level: code, share: after[code] });
-      line.tick.hidden = !before;
-      if (before) line.tick.style.left = `${100 * before[code]}%`;
+      line.ghost.hidden = !before;
+      if (before) line.ghost.style.width = `${100 * before[code]}%`;
       setText(line.share, percentText(after[code])
         + (before ? ` (without the target ${percentText(before[code])})` : ""));
     });
@@ -91,18 +91,18 @@ function levelBars(column) {
   return { node, update };
 }
 
-// Mean size of a column's change as a bar, with a tick where the prior has it.
+// Mean size of a column's change as a bar, over a pale one of how far it would move without the target.
 function changeBar(column) {
   const bar = make("span", { class: "bar" });
-  const fillOf = make("span", { class: "fill" }), tick = make("span", { class: "tick" });
-  bar.append(fillOf, tick);
+  const fillOf = make("span", { class: "fill" }), ghost = make("span", { class: "ghost" });
+  bar.append(ghost, fillOf);
   const share = make("span", { class: "share" });
   const node = make("li", {}, make("span", { class: "name", title: column.name }, shorten(column.name, 48)), bar, share);
   const unit = column.kind === "datetime" ? " days" : column.levels && !column.unordered ? " levels" : column.unit ? ` ${column.unit}` : "";
   const update = (after, before, most) => {
     fillOf.style.width = `${100 * Math.min(after / column.scale / most, 1) || 0}%`;
-    tick.hidden = !(before >= 0);
-    tick.style.left = `${100 * Math.min(before / column.scale / most, 1) || 0}%`;
+    ghost.hidden = !(before >= 0);
+    ghost.style.width = `${100 * Math.min(before / column.scale / most, 1) || 0}%`;
     const what = column.unordered ? `changes in ${percentText(after)} of draws` : `${shortNumber(after)}${unit} on average`;
     const usual = column.unordered ? percentText(before) : shortNumber(before);
     setText(share, Number.isFinite(after) ? `${what} (without the target ${usual})` : "not known");

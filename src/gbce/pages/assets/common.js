@@ -23,11 +23,20 @@ function unpackArray(packed) {
     packed.apart.at.forEach((i, k) => { all[i] = packed.apart.values[k]; });
     return all;
   }
+  if (packed.type === "rest") { // values that differ from the base, and a bit for each value that tells whether it does
+    const rest = unpackArray(packed.values), bits = decodeBytes(packed.where);
+    const all = new Float64Array(packed.n).fill(packed.values.type === "f4" ? Math.fround(packed.base) : packed.base);
+    for (let i = 0, k = 0; i < packed.n; i++) if (bits[i >> 3] >> (i & 7) & 1) all[i] = rest[k++];
+    return all;
+  }
   if (packed.type === "one") return new Float64Array(packed.n).fill(packed.data);
-  const text = atob(packed.data);
-  const bytes = new Uint8Array(text.length);
+  return new ARRAYS[packed.type](decodeBytes(packed.data).buffer);
+}
+
+function decodeBytes(packed) {
+  const text = atob(packed), bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new ARRAYS[packed.type](bytes.buffer);
+  return bytes;
 }
 
 // --- numbers as texts ------------------------------------------------------------------------------------------
@@ -61,6 +70,32 @@ function numberText(value, digits = 6) {
   let text = value.toFixed(Math.max(digits - before, 0));
   if (text.includes(".")) text = text.replace(/\.?0+$/, "");
   return groupThousands(text === "-0" ? "0" : text);
+}
+
+function decimalText(value, decimals) {
+  const power = 10 ** Math.max(-decimals, 0), rounded = Number((value / power).toFixed(Math.max(decimals, 0))) * power + 0;
+  return groupThousands(rounded.toFixed(Number.isInteger(rounded) ? 0 : Math.max(decimals, 0)));
+}
+
+function writtenNumber(text) {
+  return Number(text.replaceAll(",", ""));
+}
+
+// As gbce.space.Space.format: a number with the decimals of its column where they are known. With `same`, which tells
+// whether a written number stands for the value, as many as it takes: somebody will use this very number.
+function columnNumber(value, { digits, scale }, same = null, most = 6) {
+  if (digits === null || digits === undefined || !(Math.abs(value) < 1e15)) {
+    let n = most;
+    while (same && n < 17 && !same(writtenNumber(numberText(value, n)), value)) n++;
+    return numberText(value, n);
+  }
+  const text = decimalText(value, digits);
+  if (!same) {
+    const vanishes = value !== 0 && writtenNumber(text) === 0 && Math.abs(value) > 1e-6 * scale;
+    return vanishes ? numberText(value, 2) : text;
+  }
+  for (let n = digits; n <= 15; n++) if (same(writtenNumber(decimalText(value, n)), value)) return decimalText(value, n);
+  return numberText(value, 17);
 }
 
 function shortNumber(value) {

@@ -45,9 +45,19 @@ function wantedPosition() {
 function changesOf(i, fewest = 6) {
   return points.columns.filter((column) => column.changed(i)).map((column) => {
     const from = column.now === null ? NaN : column.now, to = points.value(i, column);
-    let digits = fewest;
-    while (digits < 17 && column.text(from, digits) === column.text(to, digits)) digits++;
-    return { column, from, to, texts: [column.text(from, digits), column.text(to, digits)] };
+    const same = points.exact[i] ? (a, b) => a === b : (a, b) => column.round(a) === column.round(b);
+    let then = column.text(to, fewest, same);
+    // a draw may have as many digits as a computer knows: six are read, copies have all
+    if (column.kind === "real" && to === to && then.length > numberText(to).length) {
+      then = fewest < 6 ? column.text(to, fewest) : numberText(to);
+    }
+    let now = column.text(from, fewest);
+    if (now === then) {
+      now = column.text(from, fewest, (a, b) => a === b);
+      then = column.text(to, fewest, same);
+    }
+    const unit = column.unit && to === to ? `${column.unit.startsWith("%") ? "" : " "}${column.unit}` : "";
+    return { column, from, to, texts: [now, then + unit] };
   });
 }
 
@@ -58,8 +68,9 @@ function sayChange({ column, from, to, texts }) {
   return `${verb} ${column.name} from ${texts[0]} to ${texts[1]}`;
 }
 
-function sayPoint(i) {
-  if (i === answerPoint) return payload.answer.sentence;
+// What to do and what the model then says; `whole` also how reliable the answer is.
+function sayPoint(i, whole = false) {
+  if (i === answerPoint) return whole ? payload.answer.sentence : payload.answer.sentence.slice(0, payload.answer.head);
   const parts = changesOf(i, PROSE_DIGITS).filter((one) => !one.column.computed).map(sayChange);
   const first = parts.length ? joinWords(parts) : "leave the row as it is";
   const model = payload.models.length === 1 ? "the model" : payload.models[0];
@@ -75,25 +86,27 @@ function sayVerdict(i) {
     : ""})`;
 }
 
-// How often a point holds, where that was measured: [share, sentence] or null.
+// How often a point holds, where that was measured, or null: [share, sentence, count and meaning below the dots].
 function reliabilityOf(i) {
-  const { answer } = payload;
+  const { answer, measured } = payload, slightly = "If the values turn out slightly different, it still works";
+  const outOf = (share) => `${Math.floor(100 * share + 1e-9)} times out of 100`;
+  const tell = (share, more = "") => [share, `${slightly} ${outOf(share)}${more && ` (${more})`}.`, `${ofHundred(share)} `,
+    `Still works if the values turn out slightly different${more && ` (${more})`}.`];
   if (answer && i === answer.point && answer.reliability) {
     const { share, n, exact } = answer.reliability;
-    return [share, `If the values turn out slightly different, it still works ${ofHundred(share)} times (${
-      exact ? "computed, not simulated" : `${numberText(n)} trials`}).`];
+    return tell(share, exact ? "computed, not simulated" : `${numberText(n)} trials`);
   }
   const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
-  if (decision) {
-    return [decision.robustness, `If the values turn out slightly different, it still works ${
-      ofHundred(decision.robustness)} times.`];
-  }
+  if (decision) return tell(decision.robustness);
   const step = steps.find((one) => one.point === i);
   if (step && payload.frontier.of === "measured") {
-    return [step.reliability, `Measured reliability: ${ofHundred(step.reliability)}.`];
+    return [step.reliability, `Measured reliability: ${ofHundred(step.reliability)}.`, `${ofHundred(step.reliability)} `,
+      "As measured."];
   }
+  if (measured[i] !== undefined) return tell(measured[i]);
   if (payload.models.length > 1) {
-    return [points.agreed[i], `${percentText(points.agreed[i])} of the models' weight agrees with it.`];
+    const share = percentText(points.agreed[i]);
+    return [points.agreed[i], `${share} of the models' weight agrees with it.`, `${share} `, "Share of the models' weight that agrees."];
   }
   return null;
 }
@@ -105,7 +118,7 @@ function rowOf(i) {
 function describe(i) {
   const reliability = reliabilityOf(i);
   return {
-    sentence: sayPoint(i),
+    sentence: sayPoint(i, true),
     reaches: points.reached[i] === 1,
     output: Number.isFinite(points.output[i]) ? points.output[i] : null,
     cost: points.cost[i],
@@ -123,7 +136,7 @@ function describe(i) {
 function suggestion() {
   const conditions = [...asked.conditions], efforts = [...asked.efforts];
   const wanted = wantedPosition();
-  const fits = (i) => (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
+  const fits = (i) => (wanted || i < payload.points.n_suggested) && (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
   if (wanted && fits(wanted.point) && efforts.length === 0) return { point: wanted.point, from: "frontier" };
   const holds = (i) => !wanted || measureOf(i) >= wanted.reliability - 1e-9;
   if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
@@ -133,7 +146,8 @@ function suggestion() {
 
 // --- building blocks -------------------------------------------------------------------------------------------
 
-const updates = []; // functions of the new view, in the order of the page
+const parts = [{ node: null, list: [] }]; // of the page, with their functions of the new view: the card, then what is folded
+let updates = parts[0].list; // those of the part that is being made
 
 function section(id, title, lead, ...children) {
   return make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title),
@@ -155,76 +169,6 @@ function pointTexts(i) {
     CSV: csvText([["column", "now", "then"], ...lines]),
     JSON: JSON.stringify(one, null, 1),
   };
-}
-
-function changeTable(i, caption) {
-  const lines = changesOf(i).map(({ column, texts }) => [
-    column.name + (column.computed ? " (follows from others)" : ""), texts[0], texts[1],
-  ]);
-  if (!lines.length) return make("p", { class: "soft" }, "Nothing changes.");
-  return scrollBox(caption,
-    makeTable(caption, ["column", "now", "then"], lines, { class: "changes" }));
-}
-
-// --- the answer ------------------------------------------------------------------------------------------------
-
-function answerSection() {
-  const { answer, row } = payload;
-  const facts = [];
-  const said = row.said.map((one) => (payload.models.length > 1 ? `${one.model} ${one.said}` : `the model ${one.said}`));
-  facts.push(["today", `${capitalise(joinWords(said))}.`]);
-  facts.push(["wanted", payload.target]);
-  for (const one of payload.conditions) facts.push(["given that", one]);
-  if (answer) {
-    facts.push(["why this", answer.because]);
-    if (answer.reliability) {
-      const { share, low, high, n, exact } = answer.reliability;
-      facts.push(["how sure", exact
-        ? `If the values turn out slightly different, it still works ${ofHundred(share)} times (computed, not simulated: ${
-          shortNumber(share)}, a sum over the cells of the model).`
-        : `In ${numberText(n)} trials with slightly different values, it worked ${
-          ofHundred(share)} times (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
-    }
-    if (answer.expected && answer.expected.exact) {
-      facts.push(["on average", `In such cases the mean output is ${shortNumber(answer.expected.mean)} (exact).`]);
-    }
-    if (answer.survival) {
-      facts.push(["other models", `Of ${plural(answer.survival.n, "refitted model")}, ${
-        percentText(answer.survival.share)} agree.`]);
-    }
-  }
-  const node = make("section", { id: "answer", "aria-labelledby": "answer-title" },
-    make("h2", { id: "answer-title" }, "The answer"));
-  if (answer) {
-    node.append(make("p", { class: `sentence${answer.reached ? "" : " missed"}`, id: "sentence" }, answer.sentence));
-    if (!answer.reached) {
-      node.append(make("p", { class: "warning", role: "note" },
-        "This does not reach the target. It is the best option found, not a solution."));
-    }
-    node.append(changeTable(answer.point, "what changes"));
-  } else {
-    const known = points.cheapest((i) => points.reached[i] === 1, []);
-    node.append(make("p", { class: "sentence", id: "sentence" }, known >= 0 ? sayPoint(known)
-      : "None of the tested options reaches the target."));
-    node.append(make("p", { class: "soft" }, "No decision was requested: this is the cheapest tested option."));
-    if (known >= 0) node.append(changeTable(known, "what changes"));
-  }
-  node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
-  node.append(glossary(["target", "change", "unit", "cost", ...(payload.frontier.by === "distance" ? ["distance"] : []), "draw", "effective draws",
-    "small errors of execution", "works", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
-    "small errors of execution": `To simulate them, every number that may change was shifted at random, ${
-      noiseText(payload.receipt.noise)}, and tested on the model.` }));
-  if (answer) {
-    const bar = copyButtons("The answer", () => pointTexts(answer.point));
-    bar.append(make("button", { type: "button", id: "bookmark-answer", on: { click: () => bookmark(answer.point) } },
-      "Bookmark"));
-    node.append(bar);
-  }
-  if (payload.notes.length) {
-    node.append(make("details", { class: "notes" }, make("summary", {}, plural(payload.notes.length, "note")),
-      make("ul", {}, payload.notes.map((note) => make("li", {}, note)))));
-  }
-  return node;
 }
 
 // --- on your terms ---------------------------------------------------------------------------------------------
@@ -250,20 +194,6 @@ function slider(id, label, help, { min = 0, max, value }, say, onInput) {
 const sliders = {};
 
 function sliderBlock() {
-  const { etas, eta } = payload.points;
-  sliders.eta = slider("eta", "How much the target counts",
-    payload.points.fixed
-      ? "This file has the draws only, so this cannot be changed. Save with pool=True to change it."
-      : "Changes the charts below, not the suggestion: to the left, changes stay near the row and may miss the target; "
-        + "to the right, they reach it. (This is eta: the draws are reweighted, the model is not called.)",
-    { max: etas.length - 1, value: asked.step },
-    (step) => {
-      const ratio = etas[step] / eta;
-      const words = etas[step] === eta ? "as asked" : etas[step] === 0 ? "not at all"
-        : ratio < 1 ? `${numberText(Number((1 / ratio).toPrecision(2)))} times less` : `${numberText(Number(ratio.toPrecision(2)))} times more`;
-      return `${words} (eta ${generalText(etas[step], 3)})`;
-    },
-    (step) => { asked.step = step; });
   const how = { noise: "how often it works if the values turn out slightly different",
     models: "the share of the models that agree", measured: "as measured" }[payload.frontier.of];
   const texts = reliabilityTexts(positions);
@@ -280,7 +210,8 @@ function sliderBlock() {
     { min: 1, max: anyNumber, value: anyNumber },
     (n) => (n < anyNumber ? plural(n, "column") : countable > 1 ? "any number" : plural(countable, "column")),
     (n) => { asked.most = n === anyNumber ? ANY : n; });
-  return make("div", { class: "sliders" }, Object.values(sliders).map((one) => one.node));
+  return make("div", { class: "sliders" }, [[sliders.wanted, positions.length > 1], [sliders.most, countable > 1]]
+    .filter(([, chosen]) => chosen).map(([one]) => one.node));
 }
 
 function readNumber(text) {
@@ -380,10 +311,12 @@ function columnControls(column) {
     for (const input of Object.values(ends)) { input.value = ""; input.disabled = false; }
     line.classList.remove("asked");
   };
-  return { line, reset, column };
+  const toggleKeep = () => { keep.checked = !keep.checked; read(); };
+  return { line, reset, column, toggleKeep };
 }
 
 const controls = [];
+let controlFor = () => null; // the controls of a column, which are made when they are needed
 
 function columnBlock() {
   const box = make("div", { class: "columns" });
@@ -391,7 +324,9 @@ function columnBlock() {
     const one = columnControls(column);
     controls.push(one);
     box.append(one.line);
+    return one;
   };
+  controlFor = (column) => controls.find((one) => one.column === column) ?? add(column);
   listed.slice(0, MOST_COLUMNS).forEach(add);
   const node = make("div", {});
   const tools = make("div", { class: "tools no-print" });
@@ -399,7 +334,7 @@ function columnBlock() {
     const rest = listed.slice(MOST_COLUMNS);
     const search = make("input", { type: "search", id: "find-column", placeholder: "name of a column" });
     const more = make("button", { type: "button", id: "all-columns" }, `Show all ${listed.length} columns`);
-    const addRest = () => { rest.splice(0).forEach(add); more.remove(); };
+    const addRest = () => { rest.splice(0).forEach(controlFor); more.remove(); };
     more.addEventListener("click", addRest);
     search.addEventListener("input", () => {
       if (search.value) addRest();
@@ -408,14 +343,13 @@ function columnBlock() {
     });
     tools.append(make("label", { for: "find-column" }, "Find "), search, more);
   }
-  const fixed = points.columns.filter((column) => !column.free && !column.computed).map((column) => column.name);
   node.append(tools, box);
-  if (fixed.length) {
-    const some = fixed.slice(0, MOST_COLUMNS);
-    node.append(make("p", { class: "soft small" }, `These never change: ${joinWords(fixed.length
-      > some.length ? [...some, `${fixed.length - some.length} more`] : some)}.`));
-  }
   return node;
+}
+
+function untouched() {
+  return asked.step === Math.max(ownStep, 0) && asked.wanted === ownPosition && asked.most === ANY
+    && asked.conditions.size === 0 && asked.efforts.size === 0;
 }
 
 function resetAll() {
@@ -432,47 +366,29 @@ function resetAll() {
 }
 
 function termsSection() {
-  const sentence = make("p", { class: "sentence", id: "plan-sentence" });
-  const table = make("div", { id: "plan-table" });
-  const about = make("p", { class: "soft", id: "plan-about" });
+  return section("terms", "Column by column", "Ranges that a column has to keep to, and how hard it is to change.",
+    columnBlock());
+}
+
+// The slider of eta, and how many draws are left with what was asked.
+function etaSection() {
+  const { etas, eta } = payload.points;
+  sliders.eta = slider("eta", "How much the target counts",
+    payload.points.fixed
+      ? "This file has the draws only, so this cannot be changed. Save with pool=True to change it."
+      : "Changes the charts of this part, not the suggestion: to the left, changes stay near the row and may miss the target; "
+        + "to the right, they reach it. (This is eta: the draws are reweighted, the model is not called.)",
+    { max: etas.length - 1, value: asked.step },
+    (step) => {
+      const ratio = etas[step] / eta;
+      const words = etas[step] === eta ? "as asked" : etas[step] === 0 ? "not at all"
+        : ratio < 1 ? `${numberText(Number((1 / ratio).toPrecision(2)))} times less` : `${numberText(Number(ratio.toPrecision(2)))} times more`;
+      return `${words} (eta ${generalText(etas[step], 3)})`;
+    },
+    (step) => { asked.step = step; });
   const count = make("p", { id: "effective" });
   const meter = make("div", { class: "meter", "aria-hidden": "true" }, make("span", { class: "fill" }));
-  const line = make("code", { id: "python-line" });
-  const beside = make("p", { class: "soft small", id: "python-line-lacks" });
-  const advice = make("div", { class: "advice", id: "advice", hidden: true }, make("p", { id: "advice-text" }), line, beside,
-    make("div", { class: "buttons no-print" }, make("button", { type: "button", on: {
-      click: () => offerCopy("The Python call", line.textContent) } }, "Copy this line")));
-  const reset = make("button", { type: "button", id: "reset", on: { click: resetAll } }, "Start over");
-  const keep = make("button", { type: "button", id: "bookmark", class: "main", on: {
-    click: () => { if (view.plan.point >= 0) bookmark(view.plan.point); } } }, "Bookmark");
-  const buttons = copyButtons("The suggestion", () => (view.plan.point >= 0 ? pointTexts(view.plan.point)
-    : { text: "", CSV: "", JSON: "null" }));
-  buttons.prepend(keep);
-  const plan = make("div", { class: "plan-card", id: "plan" }, make("h3", {}, "The suggestion"),
-    make("div", { "aria-live": "polite" }, sentence, about), table, buttons,
-    make("h3", {}, "Effective draws left"), count, meter, advice);
-  let shown = null;
   updates.push(() => {
-    const { point, from } = view.plan;
-    setText(sentence, point >= 0 ? sayPoint(point)
-      : "None of the tested options fits. To search again, run the line below in Python.");
-    sentence.classList.toggle("missed", point < 0 || points.reached[point] !== 1);
-    const reliability = point >= 0 ? reliabilityOf(point) : null;
-    const source = { answer: "This is the answer from above.", frontier: "This is a step of the reliability frontier.",
-      known: "This is the cheapest of the tested options." }[from];
-    // what holds less often than the answer, or nobody knows how often, must not look like it
-    const held = payload.answer && payload.answer.reliability ? payload.answer.reliability.share : null;
-    const weaker = point >= 0 && from !== "answer" && held !== null && (!reliability || reliability[0] < held - 0.01);
-    about.classList.toggle("missed", weaker);
-    setText(about, point >= 0 ? `${source} ${reliability ? reliability[1]
-      : "How often it works if the values turn out slightly different was not measured."}${
-      weaker && reliability ? " That is less often than the answer." : ""}` : "");
-    if (shown !== point) {
-      table.replaceChildren(...(point >= 0 ? [changeTable(point, "what the suggestion changes")] : []));
-      shown = point;
-    }
-    keep.disabled = point < 0;
-    for (const button of buttons.querySelectorAll("[data-copy]")) button.disabled = point < 0;
     const { enough, probability } = view.weighed;
     const effective = view.own ? payload.points.own_ess : view.weighed.effective;
     setText(count, `${numberText(Math.round(effective))} effective draws of ${numberText(payload.points.n_pool)} points`
@@ -480,27 +396,16 @@ function termsSection() {
       + (asked.conditions.size ? `; ${percentText(probability)} of all draws meet your conditions.` : "."));
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
     meter.classList.toggle("bad", !enough);
-    advice.hidden = enough && point >= 0;
-    setText(byId("advice-text") ?? advice.firstChild, enough ? "To search again, run this in Python:"
-      : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: whatever rests on them is greyed out. `
-        + "To search again, run this in Python:");
-    const { line: words, leftOut } = askingLine();
-    setText(line, words);
-    setText(beside, leftOut);
-    document.body.classList.toggle("too-few", !enough);
   });
-  return section("terms", "On your terms",
-    `Tell us what you can and cannot change. Of ${plural(payload.points.n, "row")} already tested on the model, ${
-      numberText(points.reached.reduce((sum, one) => sum + one, 0))} reach the target; this page picks the smallest change `
-    + "among these that fits. Nothing leaves your browser.",
-    make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
-      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
+  return section("weighing", "Weighing the draws again", "", make("div", { class: "two" }, sliders.eta.node,
+    make("div", {}, make("h3", {}, "Effective draws left"), count, meter)));
 }
 
 // --- other ways ------------------------------------------------------------------------------------------------
 
 function bookmark(i) {
   if (!bookmarks.includes(i)) bookmarks.push(i);
+  byId("more").open = true; // where they stand side by side
   showBookmarks();
 }
 
@@ -518,7 +423,7 @@ function comparison(points_, names, caption) {
     const known = reliabilityOf(i)?.[0] ?? payload.alternatives.listed.find((one) => one.point === i)?.reliability;
     return known === undefined ? "not measured" : holdsText(known);
   })]);
-  return { heads: ["", "now", ...names], lines, caption };
+  return { heads: ["column", "now", ...names], lines, caption };
 }
 
 function compareTable({ heads, lines, caption }) {
@@ -548,13 +453,13 @@ function waysSection() {
         column.plain(column.now === null ? NaN : column.now), ...bookmarks.map((i) => column.plain(points.value(i, column)))]),
       ...["cost", "reaches", "output", "reliability"].map((name) => [name, "", ...known.map((one) => one[name])])];
       return {
-        text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i)}`).join("\n"),
+        text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i, true)}`).join("\n"),
         CSV: csvText(lines),
         JSON: JSON.stringify(bookmarks.map(describe), null, 1),
       };
     });
     box.replaceChildren(make("h3", {}, "Bookmarks"), bookmarks.length ? compareTable(table())
-      : make("p", { class: "soft" }, "Bookmark the answer, other ways and suggestions to compare them here."),
+      : make("p", { class: "soft" }, "Bookmark suggestions, ways and rules to compare them here."),
     ...(bookmarks.length ? [drop, copy] : []));
   };
   showBookmarks();
@@ -629,12 +534,13 @@ function reachLine() {
 
 let ownWeights = null;
 
-function stripDomain(column) {
+function stripDomain(column, ...others) {
   const own = (ownWeights ??= points.weigh({ step: Math.max(ownStep, 0), conditions: [], efforts: [] }));
   const ends = [...points.read(column, own.weights).ends, column.start];
   if (own.prior) ends.push(...points.read(column, own.prior).ends);
   else if (column.prior) ends.push(...column.prior.ends);
   if (answerPoint >= 0) ends.push(points.value(answerPoint, column));
+  ends.push(...others);
   const known = ends.filter(Number.isFinite);
   if (!known.length) return [0, 1];
   const low = Math.min(...known), high = Math.max(...known), room = 0.15 * (high - low) || 1;
@@ -720,9 +626,8 @@ function importanceSection() {
     });
   });
   return section("importance", "Which columns matter",
-    "How far each column moves on average, in units so that columns can be compared. The tick marks how far it would move "
-    + "without the target.",
-    reachLine(), make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
+    "How far each column moves on average, in units so that columns can be compared.",
+    legend(["draws", "the draws"], ["prior", "without the target"]), reachLine(), make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
       bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures, thinned,
     make("p", { class: "soft small" }, "The same in Python: ", reading)));
 }
@@ -740,7 +645,7 @@ function cloudSection() {
   };
   let stale = false, inSight = true;
   const freshen = () => { if (stale) update(); };
-  const counted = make("p", { class: "soft", id: "cloud-count" });
+  const counted = make("p", { class: "soft", id: "cloud-count" }, "\u00a0"); // a line high before it is known
   const picture = cloud(points, tell, (reaching, all) => setText(counted, reaching === all
     ? `All ${numberText(all)} dots reach the target.` : `${numberText(reaching)} of ${plural(all, "dot")} reach the target; `
     + "the grey ones are not counterfactuals."), freshen);
@@ -848,6 +753,14 @@ function qualitySection() {
       make("dd", {}, shortNumber(value))])));
 }
 
+function wordsSection() {
+  return make("section", { class: "glossary" }, glossary(["target", "change", "unit", "cost",
+    ...(payload.frontier.by === "distance" ? ["distance"] : []), "draw", "effective draws", "small errors of execution",
+    "works", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
+    "small errors of execution": `To simulate them, every number that may change was shifted at random, ${
+      noiseText(payload.receipt.noise)}, and tested on the model.` }));
+}
+
 function warningBanner() {
   if (payload.quality.good) return null;
   return make("div", { class: "banner", role: "alert", id: "warning" }, make("strong", {}, "Read with care. "),
@@ -877,22 +790,31 @@ function refresh() {
   view.weighedFigures = points.figures(view.weighed.weights);
   view.own = isOwn();
   view.figures = view.own ? ownFigures : view.weighedFigures;
-  for (const update of updates) update();
+  for (const { node, list } of parts) if (!node || node.open) for (const update of list) update();
+}
+
+// A part of the page that is folded at first; what it shows is brought up to date when it is unfolded.
+function part(id, title, lead, makers) {
+  const list = [];
+  const node = make("details", { id, class: "part", on: { toggle: () => { if (node.open) refresh(); } } },
+    make("summary", {}, make("span", { class: "part-title" }, title), make("span", { class: "soft small block" }, lead)));
+  parts.push({ node, list });
+  updates = list;
+  node.append(...makers.map((maker) => maker()).filter(Boolean));
+  return node;
 }
 
 byId("top").append(make("div", { class: "masthead" }, make("h1", {}, payload.title),
   make("div", { class: "buttons no-print" }, make("button", { type: "button", class: "quiet", on: {
     click: () => window.print() } }, "Print"), themeButton())));
-const sections = [
-  warningBanner(), answerSection(), termsSection(), waysSection(), menuSection(), rulesSection(), changesSection(), importanceSection(),
-  cloudSection(), tradeSection(), disagreementSection(), receiptSection(), qualitySection(), copyDialog(),
-].filter(Boolean);
-byId("page").replaceChildren(...sections);
-byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page" }, make("ul", { class: "contents" },
-  sections.filter((one) => one.tagName === "SECTION").map((one) => make("li", {}, make("a", { href: `#${one.id}` },
-    one.querySelector("h2").textContent))))));
+const card = cardSection();
+const more = part("more", "More", "Ranges and efforts, other ways to get there, bookmarks", [termsSection, waysSection,
+  menuSection, wordsSection]);
+const analysts = part("analysts", "For analysts", "Rules, draws, sampling and the receipt", [etaSection, rulesSection,
+  changesSection, importanceSection, cloudSection, tradeSection, disagreementSection, qualitySection, receiptSection]);
+byId("page").replaceChildren(...[warningBanner(), card, more, analysts, copyDialog()].filter(Boolean));
 byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
-  + "server, no network, nothing leaves your browser."));
+  + "server, no network."));
 if (window.self !== window.top) document.documentElement.dataset.framed = "yes";
 refresh();
 document.documentElement.dataset.ready = "yes";

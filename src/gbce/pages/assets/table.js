@@ -30,9 +30,12 @@ const wordOf = (name, row) => words[name].texts[words[name].at[row]];
 
 // --- values and changes -----------------------------------------------------------------------------------------
 
-function valueText(j, value) {
+// A value that a row has, or with `exact` one that somebody is told to change it to.
+const isSame = (written, value) => written === value || (Math.fround(value) === value && Math.fround(written) === value);
+
+function valueText(j, value, exact = false) {
   const feature = features[j];
-  if (feature.kind === "number") return Number.isNaN(value) ? "missing" : numberText(value);
+  if (feature.kind === "number") return Number.isNaN(value) ? "missing" : columnNumber(value, feature, exact ? isSame : null);
   return value < 0 ? "missing" : feature.levels[value];
 }
 
@@ -68,7 +71,7 @@ function sayChanges(decision, most = MOST_WORDS) {
   const moved = changesOf(decision).filter((one) => !features[one.j].follows);
   if (!moved.length) return "nothing";
   const said = moved.slice(0, most)
-    .map(({ j, from, to }) => `${features[j].name}: ${valueText(j, from)} → ${valueText(j, to)}`);
+    .map(({ j, from, to }) => `${features[j].name}: ${valueText(j, from)} → ${valueText(j, to, true)}`);
   const more = moved.length - said.length;
   return said.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }
@@ -687,7 +690,7 @@ function beforeAndAfter(decision) {
     "What changes", ["column", "now", "then", "change"],
     changesOf(decision).map((one) => [
       features[one.j].name + (features[one.j].follows ? " (follows from the others)" : ""), valueText(one.j, one.from),
-      valueText(one.j, one.to), changeText(one),
+      valueText(one.j, one.to, true), changeText(one),
     ]), { class: "before-after" },
   ));
 }
@@ -750,7 +753,7 @@ function wholeRow(row, answer) {
     if (box.open && !box.querySelector("dl")) {
       box.append(make("dl", { class: "facts" }, features.map((feature, j) => [
         make("dt", {}, feature.name + (feature.fixed ? " (stays)" : "")),
-        make("dd", {}, valueText(j, feature.values[row]) + (to.has(j) ? ` → ${valueText(j, to.get(j))}` : "")),
+        make("dd", {}, valueText(j, feature.values[row]) + (to.has(j) ? ` → ${valueText(j, to.get(j), true)}` : "")),
       ])));
     }
   });

@@ -2,6 +2,7 @@
 // Nothing here touches the document.
 
 const ROUNDING = 1e-12; // of a unit of scale, as gbce.space: changes below it are none
+const WEIGHED = 0.999; // of Python's effective draws: log weights are kept in single precision
 const MIDDLE = [0.05, 0.5, 0.95]; // ends and middle of the range that is shown: 90%
 // how many times as much a unit of change counts: what Explanation.given(effort=...) takes
 const EFFORTS = { easier: 0.5, usual: 1, harder: 2, "much harder": 4 };
@@ -12,7 +13,7 @@ class Column {
     this.position = position;
     this.unordered = this.kind === "categorical" || this.kind === "boolean";
     this.nPool = nPool;
-    const single = described.values.type === "f4";
+    const single = (described.values.values ?? described.values).type === "f4";
     this.values = unpackArray(described.values);
     this.round = single ? Math.fround : (value) => value; // bounds are compared as values are kept
     this.start = this.now === null ? NaN : this.round(this.now);
@@ -45,14 +46,15 @@ class Column {
   }
 
   // A value as a person reads it; texts of levels and moments come from Python.
-  text(value, digits = 6) {
+  text(value, digits = 6, same = null) {
     if (value === null || value !== value) return "missing";
     if (this.levels) return this.levels[Math.round(value)] ?? "unknown";
     if (this.moments) {
       const at = this.moments.values.indexOf(value);
       return at >= 0 ? this.moments.texts[at] : this.nearestMoment(value);
     }
-    return numberText(this.kind === "integer" ? Math.round(value) : value, digits);
+    if (this.kind === "integer") return this.grouped ? numberText(Math.round(value)) : String(Math.round(value));
+    return columnNumber(value, this, same, digits);
   }
 
   nearestMoment(value) {
@@ -90,9 +92,9 @@ class Points {
     this.movable = this.columns.filter((one) => one.free || one.computed);
     this.logPrior = unpackArray(given.log_prior);
     this.losses = given.losses.map(unpackArray);
-    this.loss = unpackArray(given.loss);
+    this.loss = given.loss ? unpackArray(given.loss) : this.losses[0];
     this.reached = unpackArray(given.reached);
-    this.agreed = unpackArray(given.agreed);
+    this.agreed = given.agreed ? unpackArray(given.agreed) : this.reached;
     this.output = unpackArray(given.output);
     this.cost = unpackArray(given.cost);
     this.exact = payload.exact;
@@ -169,7 +171,7 @@ class Points {
       prior: this.given.fixed ? null : law ? law.weights : new Float64Array(n),
       effective,
       probability,
-      enough: own !== null && effective >= (asked ? ENOUGH_DRAWS : Math.min(ENOUGH_DRAWS, this.given.own_ess)),
+      enough: own !== null && effective >= (asked ? ENOUGH_DRAWS : Math.min(ENOUGH_DRAWS, WEIGHED * this.given.own_ess)),
     };
   }
 
