@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gbce._validation import set_options
     from gbce.base import ModelNeededError
     from gbce.batch import ExplanationTable, group_changes, group_costs
     from gbce.budget import BudgetSpentError
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 # A name is imported from its room when it is first used: `import gbce` by itself loads neither numpy's friends nor a
 # framework.
 _ROOMS = {
+    "_validation": "set_options",
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
@@ -143,6 +145,7 @@ __all__ = [
     "model_posterior",
     "noise_scale",
     "paper_rules",
+    "set_options",
     "weights_from_risk",
 ]
 

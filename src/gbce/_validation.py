@@ -1,11 +1,13 @@
-"""Validate option values, and format values for error messages."""
+"""Validate option values, keep those that hold for all calls, and format values for messages."""
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 __all__ = [
+    "current_options",
     "distinguish",
     "is_count",
     "is_number",
@@ -13,6 +15,7 @@ __all__ = [
     "printable",
     "require_counts",
     "require_finite",
+    "set_options",
     "short",
     "show",
 ]
@@ -80,3 +83,73 @@ def short(value: float, digits: int = 4) -> str:
     """Format a number in a few digits, large ones without an exponent: ``300,000``, not ``3e+05``."""
     text = f"{value:{',' if abs(value) >= _LONG else ''}.{digits}g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < _EXACT_INTEGERS else text
+
+
+# --- options that hold for all calls ---------------------------------------------------------------------------------
+
+_MOST_DIGITS = 17  # significant digits that tell any two doubles apart
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the process; ``None`` where nothing is set."""
+
+    progress: bool | Literal["auto"] | None = None
+    digits: int | None = None
+
+
+_current = Options()
+
+
+def current_options() -> Options:
+    """Return the options that hold now."""
+    return _current
+
+
+class _Restoring:
+    """Restores earlier options at the end of a ``with`` block."""
+
+    def __init__(self, before: Options) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        global _current
+        _current = self._before
+
+
+def set_options(**options: Any) -> _Restoring:
+    """Set options for all later calls, or in a ``with`` block until its end.
+
+    Parameters
+    ----------
+    progress : bool, "auto" or None
+        Whether progress bars are shown, whatever the argument of a call is; ``None`` leaves it to the call.
+    digits : int or None
+        Significant digits of numbers in summaries, and in sentences about columns whose digits are not known; ``None``
+        is the default of each. Values to act on keep as many digits as they need.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> with gbce.set_options(progress=False, digits=3):
+    ...     current_options().digits
+    3
+    >>> current_options()
+    Options(progress=None, digits=None)
+    """
+    global _current
+    unknown = sorted(set(options) - {"progress", "digits"})
+    if unknown:
+        raise TypeError(f"set_options: there is no option {unknown[0]!r}; there are progress and digits")
+    made = replace(_current, **options)
+    if made.progress not in (True, False, None, "auto"):
+        raise ValueError(f'set_options: progress must be True, False, "auto" or None, not {made.progress!r}')
+    if made.digits is not None and not (is_count(made.digits) and made.digits <= _MOST_DIGITS):
+        raise ValueError(
+            f"set_options: digits must be an integer from 1 to {_MOST_DIGITS} or None, not {made.digits!r}"
+        )
+    before, _current = _current, made
+    return _Restoring(before)

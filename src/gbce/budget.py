@@ -7,6 +7,7 @@ is abandoned if the model hangs.
 """
 
 import contextvars
+import logging
 import math
 import queue
 import threading
@@ -24,6 +25,7 @@ __all__ = [
     "progress_bar", "require_rows", "require_seconds",
 ]  # fmt: skip
 
+_LOG = logging.getLogger("gbce")
 Load = Sequence[tuple[int, float]]  # models by number, and how many rows of each a point takes
 
 
@@ -368,7 +370,9 @@ class Budget:
         )
 
     def begin(self, stage: str) -> None:
-        """Tell watchers that a stage begins."""
+        """Tell watchers and the log that a stage begins."""
+        if self.whole is None:
+            _LOG.debug("%s, %s model rows so far", stage, f"{self.rows:,}")
         if self.watch is not None:
             self.watch.begin(stage)
         if self.whole is not None:

@@ -1,6 +1,7 @@
 """Strategies: confirmed by the model row by row, distinct, worth a change, with shares of the posterior."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from lightgbm import LGBMClassifier
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -18,6 +19,8 @@ import gbce
 from gbce.decisions import find_moves, follow_strategies
 from gbce.decisions._needed import Judge, choose_strategies, undo_unneeded
 from support.laws import within
+
+LOANS = Path(__file__).parents[2] / "examples" / "loans.csv"
 
 
 def mixed_table(n=400, seed=0):
@@ -53,19 +56,25 @@ def question(name):
         network = MLPRegressor(hidden_layer_sizes=(8,), random_state=0, early_stopping=True, learning_rate_init=0.02)
         model = make_pipeline(StandardScaler(), network).fit(x, y)
         return model, x, x.iloc[int(np.argmax(model.predict(x)))], gbce.AtMost(150.0)
+    if name == "boosting, loans":
+        loans = pd.read_csv(LOANS, dtype={"job": "category", "home": "category"})
+        x, y = loans.drop(columns="decision"), loans["decision"]
+        model = HistGradientBoostingClassifier(max_iter=80, min_samples_leaf=40, random_state=0).fit(x, y)
+        return model, x, x.loc[11], gbce.Class("approved")
     x, y = mixed_table()
     coded = make_column_transformer((OneHotEncoder(), ["job", "home"]), remainder=StandardScaler())
     model = make_pipeline(coded, LogisticRegression()).fit(x, y)
     return model, x, x[model.predict(x) == "bad"].iloc[0], gbce.Class("good")
 
 
-NAMES = ("forest, breast cancer", "LightGBM, wine", "network, diabetes", "logistic, mixed")
+NAMES = ("forest, breast cancer", "LightGBM, wine", "network, diabetes", "logistic, mixed", "boosting, loans")
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def asked(request):
     model, data, row, target = question(request.param)
-    explainer = gbce.Explainer(model, data)
+    fixed = ["age", "job", "home", "years_employed", "late_payments"] if request.param == "boosting, loans" else []
+    explainer = gbce.Explainer(model, data, space=gbce.Space.infer(data, immutable=fixed))
     return model, explainer, row, target, explainer.explain(row, target, seed=0)
 
 
@@ -93,6 +102,25 @@ def test_they_differ_in_columns_or_direction_and_change_no_column_by_less_than_a
     assert len(np.unique(moves, axis=0)) == len(x)
     size = space.change(x, x0) / space.scale
     assert (size[moves != 0] >= 0.01).all()
+
+
+def test_every_change_of_several_brings_the_target_closer(asked):
+    model, _, _, target, explanation = asked
+    space, x0 = explanation.space, explanation.x0
+    x = space.encode(points_of(explanation, explanation.alternatives(5).table))
+    moves = find_moves(space, x, x0)
+    point, column = ((moves != 0) & ((moves != 0).sum(axis=1) > 1)[:, None]).nonzero()
+    without = x[point]
+    without[np.arange(len(point)), column] = x0[column]
+
+    def score(points):
+        frame = space.decode(points)
+        if isinstance(target, gbce.AtMost):
+            return -model.predict(frame)
+        return model.predict_proba(frame)[:, list(model.classes_).index(target.label)]
+
+    assert len(point) > 0
+    assert (score(without) < score(x)[point]).all()
 
 
 def test_shares_and_the_rest_sum_to_one_and_most_of_what_reaches_is_listed(asked):

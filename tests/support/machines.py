@@ -97,7 +97,11 @@ def main() -> int:
     parser.add_argument("--python", metavar="COMMAND", help="the interpreter of the variation with another Python")
     parser.add_argument("--processes", default="auto", metavar="N", help="how many tests run at a time")
     parser.add_argument("--failed", action="store_true", help="of variations with failures, run only those tests again")
+    parser.add_argument("--lowest", action="store_true", help="print the lowest versions and do nothing else")
     options = parser.parse_args()
+    if options.lowest:
+        print(" ".join(lowest_versions()))
+        return 0
     wanted = [v for v in VARIATIONS if not options.only or any(word in v.name for word in options.only)]
     if options.python:
         wanted = [replace(v, python=options.python) if v.python and not v.packages else v for v in wanted]

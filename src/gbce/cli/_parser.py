@@ -71,13 +71,23 @@ COMMANDS = (
 )
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help that is the same under every version of Python."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="gbce",
         description="Counterfactual explanations of models in files, with their reliability stated.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parts = parser.add_subparsers(dest="command", metavar="command", title="commands")
@@ -88,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
             help=one.summary,
             description=one.summary + ".",
             epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
         _OPTIONS[one.name](sub)
         sub.add_argument("-q", "--quiet", action="store_true", help="no messages and no progress bar")

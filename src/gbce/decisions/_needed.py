@@ -17,7 +17,7 @@ from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees import CellTrees, read_models
 
-__all__ = ["Judge", "choose_strategies", "find_moves", "follow_strategies", "undo_unneeded"]
+__all__ = ["Judge", "choose_strategies", "find_idle", "find_moves", "follow_strategies", "undo_unneeded"]
 
 _BECOMES_MISSING = 2  # direction of a value that becomes missing or known: neither up nor down
 # Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
@@ -100,6 +100,18 @@ def undo_unneeded(judge: Judge, x: Array) -> Array:
         x[going] = fewer
         going = going[undone]
     return x
+
+
+def find_idle(judge: Judge, x: Array) -> Array:
+    """Return which points ``(n, d)`` have a change beside others that brings them no closer to the target ``(n,)``."""
+    space, x0 = judge.query.space, judge.query.x0
+    changed = find_moves(space, x, x0) != 0
+    point, column = (changed & (changed.sum(axis=1) > 1)[:, None]).nonzero()
+    idle = np.zeros(len(x), dtype=bool)
+    if len(point):
+        with_it, without = judge(x).gap, judge(_undo(space, x0, x[point], column)).gap
+        idle[point[without <= with_it[point]]] = True
+    return idle
 
 
 def _undo_spared(judge: Judge, x: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from gbce._numerics import LISTING, stream
 from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
-from gbce.decisions._needed import Judge, find_moves
+from gbce.decisions._needed import Judge, find_idle, find_moves
 from gbce.decisions._reliable import Reliable, extend_changes, extend_each_change, round_away
 from gbce.decisions._risk import UnderNoise, thin_out
 from gbce.decisions._screening import Promise, PromiseSearch
@@ -99,6 +99,8 @@ class PointFinder:
         x, own = self._shrink(x[reached], last[reached]), own[reached]
         rounded = round_away(self.space, self.x0, x)
         x = np.where(self.judge(rounded).reached[:, None], rounded, x)
+        useful = ~find_idle(self.judge, x)
+        x, own = x[useful], own[useful]
         found: list[Array | None] = []
         for number, group in enumerate(groups):
             mine = x[own == number]
@@ -182,7 +184,8 @@ class PointFinder:
             x = round_away(self.space, self.x0, x)
             same = (self.find_moves(x) == self.find_moves(near[None, :])).all(axis=1)
             kept.append(thin_out(self.drop_invalid(x[same & self.space.admissible(x, self.x0)]), self._effort.extended))
-        return self.drop_invalid(np.vstack(kept))
+        x = self.drop_invalid(np.vstack(kept))
+        return x[~find_idle(self.judge, x)]
 
     def _find_holding(self, noisy: UnderNoise, promise: Promise, x: Array, tried: int) -> tuple[Array | None, int]:
         """Return the first of ``x`` ``(k, d)`` that keeps the promise, if one does, and the number of trials so far."""

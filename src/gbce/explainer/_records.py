@@ -9,7 +9,7 @@ from functools import wraps
 from importlib import metadata
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from gbce._validation import printable
+from gbce._validation import current_options, printable
 from gbce.budget import Budget, progress_bar
 from gbce.predictors import PredictionError
 
@@ -85,6 +85,8 @@ def is_shown(progress: Any) -> bool:
     >>> is_shown(True), is_shown(False)
     (True, False)
     """
+    set_for_all = current_options().progress
+    progress = progress if set_for_all is None else set_for_all
     if isinstance(progress, str) and progress == "auto":
         shell = sys.modules.get("IPython")
         if shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None:

@@ -4,6 +4,7 @@ Explaining one row, many rows, nearby rows or a row again under conditions are a
 setting is another session on the same models.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -54,6 +55,7 @@ from gbce.trees import CellReader, ExactTrees, Proof, draw_if_many, sum_if_few
 
 __all__ = ["Session", "open_session"]
 
+_LOG = logging.getLogger("gbce")
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
 _DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
@@ -319,6 +321,7 @@ class Session:
         if answer is not None and not any(decision.reached[0] for decision in decisions):
             judged = (*decisions, replace(answer.decision, label="the answer"))
         status, note = judge_status(query, draws.known, judged, proof, decided.depends)
+        _LOG.info("%s: %s, %s model rows", query.target.describe(), status, f"{posterior.n_rows:,}")
         return Explanation(
             query=query,
             draws=draws,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._validation import printable, short
+from gbce._validation import current_options, printable, short
 from gbce.base import Rule
 from gbce.decisions import answers_among, stack_points
 from gbce.eta import AUTO
@@ -149,8 +149,9 @@ def format_number(value: float) -> str:
     if not np.isfinite(value):
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
     if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
-        digits = max(0, _DIGITS - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
-        return f"{value + 0.0:,.{min(digits, _DIGITS)}f}"
+        wanted = current_options().digits or _DIGITS
+        digits = max(0, wanted - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
+        return f"{value + 0.0:,.{min(digits, wanted)}f}"
     return f"{value:.3g}"
 
 

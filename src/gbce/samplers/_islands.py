@@ -184,9 +184,8 @@ class Islands:
     max_rounds: int
 
     def reduce(self, share: float) -> "Islands":
-        """Return the options for one round with a share of the points, but enough for all islands."""
-        least = min(_LEAST_ISLAND * self.n_islands, self.n_draws)
-        return Islands(max(round(share * self.n_draws), least), self.n_islands, self.max_sweeps, 1)
+        """Return the options for one round with a share of the points and sweeps."""
+        return Islands(round(share * self.n_draws), self.n_islands, max(round(share * self.max_sweeps), 1), 1)
 
     def temper(
         self,

@@ -23,9 +23,6 @@ _PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3  # the kinds of moves, as positions
 # These numbers change how fast points move, never their distribution. They were chosen by hand, except where a
 # reference is given.
 _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for regions where no normal fits
-# Where columns may stay unchanged, and marginals are fitted, from which up to this many coordinates are drawn. With the
-# shares above, a network on 30 columns (log Z -50) kept a correlation of 0.85 after 25 sweeps and lost six nats.
-_SHARES_OF_SPIKES, _MOST_DRAWN = (0.0, 0.8, 0.1, 0.1), 8
 _BOLD_SHARE = 0.5  # of the fitted proposals: independent of the current point, however rarely accepted
 _JUMP_SHARE = 0.5  # of the bold proposals, where there is a distribution to jump to
 _MAX_HOP = 8  # directions of one hop
@@ -108,24 +105,11 @@ class NormalComponent:
         return -0.5 * (np.square(offset).sum(axis=1) + along - np.square(z).sum(axis=1))
 
 
-class Marginals(Protocol):
-    """A product distribution."""
-
-    def transform(self, e: Array) -> Array:
-        """Turn standard normal noise ``(n, m)`` into draws."""
-        ...
-
-    def log_density(self, z: Array) -> Array:
-        """Return the log density ``(n,)`` against ``N(0, I)``."""
-        ...
-
-
 class Learned(NamedTuple):
-    """What moves of one half of a population know of the other: a normal fit, points ``(n, m)``, and marginals."""
+    """What moves of one half of a population know of the other: a normal fit, and points ``(n, m)``."""
 
     component: NormalComponent
     points: Array
-    marginals: Marginals | None = None
 
 
 class Jumps(Protocol):
@@ -199,9 +183,7 @@ class Kernel:
         # The kind and step of each point. A bold proposal is independent of the current point. Kinds and steps do not
         # depend on positions, so that the reverse move is chosen with the same probability.
         noise = rng.standard_normal(z.shape)
-        spikes = bool(self.learned) and self.learned[0].marginals is not None
-        shares = _SHARES_OF_SPIKES if spikes else _SHARES
-        kind: Array = rng.choice(len(shares), size=n, p=shares) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
+        kind: Array = rng.choice(len(_SHARES), size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
         bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD_SHARE)
         own = np.array([steps.plain, steps.partial, steps.fitted, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
         step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
@@ -210,11 +192,8 @@ class Kernel:
         # the other coordinates: no correction.
         to = keep * z + step * noise
         part: Array = np.equal(kind, _PARTIAL)
-        most = min(m, _MOST_DRAWN) if spikes else m
-        size = np.ceil(most ** rng.random(int(part.sum())))  # from one coordinate on, uniform in the logarithm
-        chosen = np.ones((n, m), dtype=bool)
-        chosen[part] = _choose_coordinates(rng, size, m)
-        to[part] = np.where(chosen[part], to[part], z[part])
+        size = np.ceil(m ** rng.random(int(part.sum())))  # from one coordinate to all, uniform in the logarithm
+        to[part] = np.where(_choose_coordinates(rng, size, m), to[part], z[part])
         correction = np.zeros(n)
         # Moves of one half of the islands use a fit and points of the other half only: given these, the moves are
         # fixed, so that adapting them does not bias the weights of its half.
@@ -225,12 +204,6 @@ class Kernel:
             fit = (kind == _FITTED) & (self.half == number)
             to[fit] = component.mean + keep[fit] * (z[fit] - component.mean) + step[fit] * component.noise(noise[fit])
             correction[fit] = component.log_ratio(z[fit]) - component.log_ratio(to[fit])
-            if learned.marginals is not None:
-                # a few coordinates afresh from their marginals, which know what has to change, in place of N(0, 1)
-                some = part & (self.half == number)
-                drawn = learned.marginals.transform(noise[some])
-                to[some] = np.where(chosen[some], drawn, z[some])
-                correction[some] = learned.marginals.log_density(z[some]) - learned.marginals.log_density(to[some])
             hop = (kind == _HOP) & (self.half == number)
             # hops are symmetric (ter Braak and Vrugt, 2008): what remains is the ratio of N(0, I)
             to[hop] = _propose_hops(rng, z[hop], learned)

@@ -56,10 +56,10 @@ _SPARE = 1.05  # times the prior draws that the first ones say are enough, as th
 # result, flagged if need be: tempering after them took 46,000 to 71,000 rows, and was trusted in none of eight cases.
 _LOST = 0.1
 _RUNS_FOR_TAIL = 2  # more runs, where all agree but the weights have a heavy tail: one or two often help
-# Of the points of a tempered run, in one round, after runs without a proposal that fits: all of them took 350,000 to
-# 800,000 rows where log Z was -9 and -12, for no better verdict. As every state counts, few points in long chains do.
-_REDUCED = 0.15
-_STARTS_PER_POINT = 10  # points that a tempered run starts with, for each that it moves, if the budget is unlimited
+# Of points and sweeps of a tempered run, in one round, after runs without a proposal that fits: all of them took
+# 350,000 to 800,000 rows where log Z was -9 and -12, for no better verdict.
+_REDUCED = 0.5
+_TEMPERED_POINTS = 20_000  # points that a tempered run starts with, if the budget is unlimited
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the last eta of a run for a goal, for which components are made
 _FEW_COORDINATES, _TRIED_AROUND = 3, 16  # in which the mass around unexplained points is estimated; number of points
 _AROUND = 1_000  # points drawn around modes to see whether a tempered run has missed them
@@ -89,12 +89,7 @@ class SearchFirst:
     coverage: Coverage | None = field(init=False, default=None)  # of the result
 
     def draw(self) -> Draws:
-        """Draw at the given eta, by tempering where no proposal fits."""
-        drawn = self.draw_from_proposals()
-        return self._temper() if drawn is None else drawn
-
-    def draw_from_proposals(self) -> Draws | None:
-        """Draw at the given eta from the prior or from adapted proposals; ``None`` where none fits."""
+        """Draw at the given eta."""
         posterior, searches, n = self.posterior, self._can_search, len(self.first)
         plain = None
         # without any finite loss, a search may still find one
@@ -104,7 +99,7 @@ class SearchFirst:
                 return plain
             plain = plain if self._covers_posterior(plain) else self._draw_more_candidates(plain) if searches else None
         if not searches:
-            return plain
+            return self._temper() if plain is None else plain
         try:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
@@ -121,14 +116,14 @@ class SearchFirst:
             if plain is not None:  # the prior draws are the result
                 return self._add_seen(replace(plain, info=SMCInfo(complete=False)), None)
             drawn = None
-        return drawn
+        return self._temper() if drawn is None else drawn
 
     def draw_for_goal(self) -> Draws:
         """Find the eta that meets the goal, and draw there.
 
         Draws at any fixed eta have weights of known density, so that eta can be solved for on them. A small pilot
         gives a first value; if the draws there do not carry the solution, they are drawn afresh at it, and the best of
-        these are the result. Where no proposal fits, or none has a solution, a tempered run walks the whole path.
+        these are the result. Where none has a solution, a large tempered run walks the whole path.
         """
         unlimited = self._can_search and not self.posterior.budget.limited
         eta, self.tilt = find_first_eta(self.posterior, self.rng, self.first) if unlimited else Pilot(None)
@@ -136,10 +131,7 @@ class SearchFirst:
         for _ in range(_MOST_ETAS):
             if eta is None:
                 break
-            at_eta = self._solve_at(eta)
-            if at_eta is None:
-                break
-            draws, met = at_eta
+            draws, met = self._solve_at(eta)
             if met and (best is None or draws.ess > best[0].ess):
                 best = replace(draws, info=replace(draws.info, goal_met=True)), self.coverage
             solved, share = draws.rungs[-1], draws.ess / self.n_effective
@@ -152,11 +144,8 @@ class SearchFirst:
         draws, self.coverage = best
         return draws
 
-    def _solve_at(self, eta: float) -> tuple[Draws, bool] | None:
-        """Draw at a fixed eta and reweight to the nearby one that meets the goal; return also whether it does.
-
-        Where no proposal fits, it keeps what the searches found, and returns ``None``.
-        """
+    def _solve_at(self, eta: float) -> tuple[Draws, bool]:
+        """Draw at a fixed eta and reweight to the nearby one that meets the goal; return also whether it does."""
         posterior, goal = self.posterior, self.posterior.goal
         assert goal is not None
         mixture = replace(posterior.mixture, eta=eta)
@@ -164,21 +153,17 @@ class SearchFirst:
         run = SearchFirst(
             at, self.rng, self.first, self.complete, self.n_effective, self.max_looks, self.islands, self.tilt
         )
-        draws, self.coverage = run.draw_from_proposals(), run.coverage
-        if draws is None:
-            self.starts, self.found, self.runs = run.starts, run.found, run.runs
-            return None
+        draws, self.coverage = run.draw(), run.coverage
         solved = solve_eta_nearby(draws, mixture, goal)
         return draws.reweigh(replace(mixture, eta=solved.eta)), solved.met
 
     def _temper_for_goal(self) -> Draws:
-        """Find the eta that meets the goal on a tempered run, and draw there."""
-        islands = self._tempered_islands
-        first = self._draw_tempering_start(islands)
+        """Find the eta that meets the goal on a large tempered run, and draw there."""
+        first = self._draw_tempering_start()
         stalls = self._make_stall_detector(first)
-        run = islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), first, stalls)
+        run = self.islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), first, stalls)
         runs = [run]
-        if run.info.complete and self._can_search and not self.found:
+        if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than foreseen: keep the first run
                 runs += self._rerun_with_missed(run)
         return self._check_tempered(runs[-1])
@@ -347,9 +332,9 @@ class SearchFirst:
         if self.runs:  # a proposal that does not fit is a worse start than the prior
             proposal = join_proposals([run.proposal for run in self.runs], self._share)
             bridge, first = self._start_from(proposal, self.posterior.mixture.eta)
-        islands = self._tempered_islands
         if first is None:
-            bridge, first = Bridge(self.posterior.mixture), self._draw_tempering_start(islands)
+            bridge, first = Bridge(self.posterior.mixture), self._draw_tempering_start()
+        islands = self.islands if self.max_looks == 0 else self.islands.reduce(_REDUCED)
         run = islands.temper(self.posterior, self.rng, bridge, first, self._make_stall_detector(first))
         return self._check_tempered(run)
 
@@ -396,7 +381,7 @@ class SearchFirst:
     def _start_from(self, proposal: MixtureProposal, fade: float) -> tuple[Bridge, Points | None]:
         """Return a bridge that starts from a proposal, and its first points if they can be afforded."""
         bridge = Bridge(self.posterior.mixture, proposal, fade)
-        n = len(self.first) if self.posterior.budget.limited else _STARTS_PER_POINT * self._tempered_islands.n_draws
+        n = len(self.first) if self.posterior.budget.limited else _TEMPERED_POINTS
         return bridge, draw_start_if_affordable(self.posterior, self.rng, bridge, n)
 
     @property
@@ -405,14 +390,9 @@ class SearchFirst:
         near = self.posterior.prior.mass * _MODES_SHARE
         return near / (near + 1 - _MODES_SHARE)
 
-    @property
-    def _tempered_islands(self) -> Islands:
-        """Options of a tempered run: fewer points after searches, whose proposals did not fit."""
-        return self.islands.reduce(_REDUCED) if self.found else self.islands
-
-    def _draw_tempering_start(self, islands: Islands) -> Points:
+    def _draw_tempering_start(self) -> Points:
         """Return the prior draws, with more for a tempered run if the budget is unlimited."""
-        more = _STARTS_PER_POINT * islands.n_draws - len(self.first)
+        more = _TEMPERED_POINTS - len(self.first)
         if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited or self.posterior.affords(more) < more:
             return self.first
         return Points.join([self.first, draw_candidates(self.posterior, self.rng, more)])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import printable
+from gbce._validation import current_options, printable
 from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._feature import MOST_DIGITS, ROUNDING, Feature, deviations
@@ -88,7 +88,7 @@ def readable_step(feature: Feature) -> float:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def number_text(value: float, digits: int = _DIGITS) -> str:
+def number_text(value: float, digits: int | None = None) -> str:
     """Write a number with at most ``digits`` significant digits and thousands separators; integers in full.
 
     Examples
@@ -96,6 +96,7 @@ def number_text(value: float, digits: int = _DIGITS) -> str:
     >>> number_text(3345.0), number_text(0.561249, 3), number_text(1234567.0), number_text(2.5e-7)
     ('3,345', '0.561', '1,234,567', '2.5e-07')
     """
+    digits = digits or current_options().digits or _DIGITS
     low, high = _PLAIN_NUMBERS
     if value == 0 or not np.isfinite(value) or not low <= abs(value) < high:
         return f"{value + 0.0:.{digits}g}"

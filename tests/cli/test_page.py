@@ -1,0 +1,62 @@
+"""The page of the command line is the help as it is now, and its examples run."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from gbce.cli import main
+from gbce.cli._parser import COMMANDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_is_the_help(monkeypatch):
+    page = runpy.run_path(str(DOCS / "draw_cli.py"))
+    text = page["PAGE"].read_text(encoding="utf-8")
+    assert page["with_help"](text) == text, "run: python docs/draw_cli.py"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the files that the examples name: applicants.csv, declined.csv, model.txt and credit.toml."""
+    lightgbm = pytest.importorskip("lightgbm")
+    pytest.importorskip("skops")
+    folder = tmp_path_factory.mktemp("examples")
+    assert main(["demo", str(folder), "--quiet"]) == 0
+    table = pd.read_csv(folder / "applicants.csv")
+    rows = table[["age", "income", "debt", "savings", "years_employed"]]
+    model = lightgbm.LGBMClassifier(n_estimators=20, num_leaves=8, verbose=-1).fit(
+        rows, table["decision"] == "approved"
+    )
+    model.booster_.save_model(folder / "model.txt")
+    declined = table[model.predict_proba(rows)[:, 1] < 0.3]
+    declined.iloc[:2].to_csv(folder / "declined.csv", index=False)
+    text = (folder / "credit.toml").read_text().replace('target = "approved"\n', "")
+    purpose = text[text.index("[columns.purpose]") : text.index("[columns.income]")]
+    (folder / "credit.toml").write_text(text.replace(purpose, "").replace('index = "applicant"', ""))
+    return folder, int(declined.index[0])
+
+
+def test_examples_of_help_run(place, monkeypatch, capsys):
+    """In the order of the commands; row 3 stands for one that the model declines."""
+    folder, row = place
+    monkeypatch.chdir(folder)
+    for example in (one for command in COMMANDS for one in command.examples):
+        words = shlex.split(example.replace("--row 3", f"--row {row}"))[1:]
+        code = main(words)
+        _, err = capsys.readouterr()
+        assert code in (0, 3), (example, err)
+        assert code == 0 or "not to be trusted" in err or "no letter" in err, (example, err)
+
+
+def test_the_three_commands_of_the_page_run(demo, monkeypatch, capsys):
+    text = (DOCS / "howto" / "cli.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(demo)
+    block = re.search(r"```bash\n(.*?)```", text, flags=re.DOTALL)[1]
+    assert [main(shlex.split(line)[1:]) for line in block.splitlines()] == [0, 0, 0]
+    assert (demo / "A002.html").stat().st_size > 10_000
+    assert "not legal advice" in (demo / "A002-letter.html").read_text()

@@ -1,0 +1,26 @@
+"""The conda recipe and the workflow state what the package states."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import gbce
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_recipe_has_version_and_requirements_of_the_package():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    assert f'version: "{gbce.__version__}"' in recipe
+    listed = dict(re.findall(r"^    - ([\w-]+) >=([\d.]+)$", recipe.split("  run:")[1], flags=re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = dict(one.split(">=") for one in project["dependencies"]) | {"python": project["requires-python"][2:]}
+    declared["matplotlib-base"] = declared.pop("matplotlib")
+    assert listed == declared
+
+
+def test_the_workflow_tests_every_supported_python():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    supported = [one.rpartition(" ")[2] for one in project["classifiers"] if re.search(r":: 3\.\d+$", one)]
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert f"python: {supported}".replace("'", '"') in workflow
