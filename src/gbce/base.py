@@ -157,7 +157,7 @@ class Sampler(Protocol):
 # --- queries and decision rules --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Query:
     """All settings of one explanation, fixed before sampling, as plain data.
 
@@ -210,6 +210,11 @@ class Query:
     conditions: "tuple[Condition, ...]" = ()
     effort: tuple[tuple[str, float], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        models = ", ".join(self.models[:3]) + (", ..." if len(self.models) > 3 else "")
+        rules = ", ".join(rule.label for rule in self.rules) or "no rules"
+        return f"<Query: {self.target.describe()}; {models}; {len(self.space)} columns; {rules}; seed {self.seed}>"
 
     @property
     def x0(self) -> Array:

@@ -74,7 +74,7 @@ def test_columns_in_another_order_are_matched_by_name():
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (2.5, r"row: 'Age' = 2\.50 lies above its bound 2\. Correct the row or widen"),
+        (2.5, r"row: 'Age' = 2\.5 lies above its bound 2\. Correct the row or widen"),
         (-1, r"'Age' = -1 lies below its bound 0"),
     ],
 )

@@ -61,7 +61,7 @@ def test_single_precision_is_not_written_out():
 def test_a_change_is_always_seen(space):
     assert space.format_change(1, 0.934426, 0.95) == ("0.93", "0.95")
     now, then = space.format_change(1, 0.5, 0.5004)
-    assert (now, then) == ("0.50", "0.5004")
+    assert (now, then) == ("0.5", "0.5004")
     assert space.format_change(0, 2100.0, 2450.0) == ("2,100", "2,450 USD")
     assert space.format_change(0, 2100.0, np.nan) == ("2,100 USD", "missing")
     assert space.format_change(1, 0.93, 0.934426) == ("0.93", "0.934426")

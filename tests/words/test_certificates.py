@@ -61,7 +61,8 @@ def shift_answer(content):
 
 
 def widen(content):
-    content["safe"]["low"] = [None] * len(content["safe"]["features"])
+    for end in ("low", "high"):  # one of them may have no end by right
+        content["safe"][end] = [None] * len(content["safe"]["features"])
 
 
 FORGED = {

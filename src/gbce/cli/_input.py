@@ -92,7 +92,8 @@ def read_table(
     rng, keys, kept, found, start = np.random.default_rng(0), np.zeros(0), [], [], 0
     for chunk in _read_parts(path, kind):
         if picked is not None:
-            found.append(picked.find(chunk, start))
+            own = picked.find(chunk, start)
+            found += [own] if len(own) else []  # even an empty view would keep the whole part
         start += len(chunk)
         kept.append(chunk)
         keys = np.concatenate([keys, rng.random(len(chunk))])

@@ -17,6 +17,7 @@ from gbce.decisions._apply import (
 )
 from gbce.decisions._chance import ChanceConstrained
 from gbce.decisions._cvar import CVaR, paper_rules
+from gbce.decisions._grain import find_against
 from gbce.decisions._mode import MAP, sparsity_path
 from gbce.decisions._nearest import Nearest, nearest_points
 from gbce.decisions._needed import find_moves, follow_strategies
@@ -52,6 +53,7 @@ __all__ = [
     "confirms",
     "evaluate_choices",
     "evaluate_points",
+    "find_against",
     "find_moves",
     "find_strategies",
     "follow_strategies",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gbce._numerics import DECIDING, stream
+from gbce._validation import short
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, Scene
@@ -43,7 +44,7 @@ _UNCONFIRMED = "The budget did not allow predicting each decision by itself; the
 # --- decisions -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """One chosen point and its figures; a figure that was not computed is NaN.
 
@@ -79,6 +80,11 @@ class Decision:
     rule: Rule | None = None
     beside: bool = False
     proof: Proof | None = None
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(map(short, self.outputs[:3])) + (", ..." if len(self.outputs) > 3 else "")
+        reached = "reaches" if self.reached[0] else "does not reach"
+        return f"<Decision {self.label}: {reached} the target, output {outputs}, cost {short(self.cost)}>"
 
 
 @dataclass(frozen=True, eq=False)

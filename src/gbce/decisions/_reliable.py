@@ -14,6 +14,7 @@ from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
+from gbce.decisions._grain import forbid_against
 from gbce.decisions._nearest import Nearest
 from gbce.decisions._risk import UnderNoise, count_affordable, lower_bound, thin_out
 from gbce.decisions._screening import Promise, PromiseSearch, accepts
@@ -54,7 +55,6 @@ class _Effort:
     # of the evaluated candidates are the cheapest ones; the rest is spread over the dearer points
     cheapest: float = 0.5
     rounds_nearer: int = 8  # of the search towards the row: its points are cheap, and every saving shows in the answer
-    readable_steps: int = 40  # steps of a real number in one unit of its scale, rounded to a power of ten
     searched_refits: int = 8  # refitted models used in a search, and about how many points it evaluates
     refit_rows: int = 1_500
     modes: int = 12  # points of such a search that are kept
@@ -161,6 +161,10 @@ class Reliable(Rule):
         Perturbed copies of each candidate for screening, and of each promising one.
     max_candidates : int
         Largest number of candidates.
+    sensible : bool
+        Whether to prefer a point without advice against the grain: a number only moves in a direction that, over rows
+        of the data, does not clearly take the first model's output away from the target on average. If no such point
+        holds, the option has no effect, and the answer says which changes go against the grain.
 
     Notes
     -----
@@ -186,6 +190,7 @@ class Reliable(Rule):
     n_perturb: int = 64
     n_confirm: int = 512
     max_candidates: int = 300
+    sensible: bool = False
 
     def __post_init__(self) -> None:
         require_finite(self, "probability", "confidence", "refit_confidence")
@@ -196,6 +201,8 @@ class Reliable(Rule):
                 raise ValueError(f"Reliable: {name} must lie between 0 and 1, not {getattr(self, name)!r}")
         if self.distance not in ("l1", "l2"):
             raise ValueError(f"Reliable: distance must be 'l1' or 'l2', not {self.distance!r}")
+        if not isinstance(self.sensible, (bool, np.bool_)):
+            raise TypeError(f"Reliable: sensible must be True or False, not {self.sensible!r}")
         require_counts(self, "n_perturb", "n_confirm", "max_candidates")
 
     def check_space(self, space: Space) -> None:
@@ -207,6 +214,8 @@ class Reliable(Rule):
         posterior = scene.model(self)
         if scene.row.reached[0, 0]:
             return Choice(scene.row.x, scene.row, "the row reaches the target as it is")
+        if self.sensible and (found := self._find_sensible(scene, posterior)) is not None:
+            return found
         noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
         try:
             nearest = self._find_nearest(scene)
@@ -224,6 +233,24 @@ class Reliable(Rule):
             return _take_first(
                 nearest, f"the budget ended before the search did; this is the {_describe_nearest(nearest)}"
             )
+
+    def _find_sensible(self, scene: Scene, posterior: GibbsPosterior) -> Choice | None:
+        """Return a point that holds without a change against the grain, if there is one and the budget allows it."""
+        reached = scene.draws.known.reached[:, 0]
+        if not reached.any():
+            return None
+        gain = float(np.median(scene.draws.known.outputs[reached, 0]) - scene.row.outputs[0, 0])
+        try:
+            space = forbid_against(posterior, scene.space, scene.x0, gain)
+            if space is scene.space:
+                return None
+            limited = replace(scene, query=replace(scene.query, space=space, free=space.free(scene.x0)), earlier=())
+            noisy = UnderNoise(scene, posterior, self.noise, first_only=True)  # errors keep to no direction
+            nearest = self._nearest_rule.choose(limited)
+            good = accepts(noisy, nearest.x[:1])[0]
+            return self._find_holding(limited, noisy, nearest.x) if good else None
+        except BudgetSpentError:
+            return None
 
     def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Choice | None:
         """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach the target."""
@@ -501,11 +528,10 @@ def _take_first(choice: Choice, note: str) -> Choice:
 
 
 def round_away(space: Space, x0: Array, x: Array) -> Array:
-    """Round changed real numbers of points ``(n, d)`` to few digits, away from the row."""
-    real = np.array([feature.kind == "real" for feature in space.features]) & ~space.is_computed
-    step = 10.0 ** np.floor(np.log10(space.scale / _EFFORT.readable_steps))
+    """Round changed numbers of points ``(n, d)`` to steps that a person would use, away from the row."""
+    step = np.where(space.steps > 0, space.steps, 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         away = np.where(x > x0, np.ceil(x / step - WIDE_ROUNDING), np.floor(x / step + WIDE_ROUNDING))
         value = np.where(step < 1, away / np.rint(1 / step), away * step)  # the double nearest to the decimal
-        rounded = np.where(real & (x != x0) & np.isfinite(x) & np.isfinite(x0), value, x)
+        rounded = np.where((space.steps > 0) & (x != x0) & np.isfinite(x) & np.isfinite(x0), value, x)
     return space.project(rounded, x0)

@@ -58,7 +58,7 @@ class Covering(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws:
     """Draws from the posterior.
 
@@ -126,6 +126,13 @@ class Draws:
     record: PoolRecord | None = None
     exact: ExactFigures | None = None
     reweighted: bool = False
+
+    def __repr__(self) -> str:
+        reached = float(self.weights @ self.reached[:, 0])
+        return (
+            f"<Draws: {len(self):,} draws from {len(self.pool):,} evaluated points by {self.info.sampler}, "
+            f"{self.ess:,.0f} effective; {reached:.0%} reach the target>"
+        )
 
     @classmethod
     def weigh(

@@ -23,6 +23,7 @@ from gbce.decisions import (
     confirm_point,
     confirms,
     evaluate_choices,
+    find_against,
     refit_shares,
     split_refits,
 )
@@ -246,7 +247,16 @@ def _judge_answer(
         safe=find_safe_box(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
         expected=expected,
         doubt=doubt,
+        against=_find_against(query, posterior, decision),
     )
+
+
+def _find_against(query: Query, posterior: GibbsPosterior, decision: Decision) -> tuple[str, ...]:
+    """Return the changed columns of a table whose change has the opposite effect on average."""
+    if query.space.columns is None or not decision.reached[0]:
+        return ()
+    better = float(decision.outputs[0] - query.row.outputs[0, 0])
+    return find_against(posterior, query.space, query.x0, decision.x, better if np.isfinite(better) else 0.0)
 
 
 def find_safe_box(

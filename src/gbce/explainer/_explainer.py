@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import seed_number
-from gbce._validation import show
+from gbce._validation import printable, show
 from gbce.base import Array, Prior, Rule, Sampler, Target
 from gbce.budget import budget_of
 from gbce.decisions import Reliable, apply_rule, evaluate_points, require_rule
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 _DEFAULT_POLICY = Reliable()
+_SHOWN = 3  # models named in a repr
 
 
 class Explainer:
@@ -37,11 +38,11 @@ class Explainer:
 
     Parameters
     ----------
-    model : estimator, callable, list of them, or ModelPosterior
+    model : estimator, callable, list or mapping of them, or ModelPosterior
         A fitted estimator or pipeline (scikit-learn, LightGBM, XGBoost, CatBoost, torch, ONNX), a
         :class:`gbce.Remote`, or a function of rows. With several models, put the best one first: figures are reported
-        for it, followed by those of the others. A model with an attribute ``cost_per_call = True`` is called as rarely
-        as a ``Remote``, with shared calls.
+        for it, followed by those of the others. A mapping names them: ``{"forest": m, "boosting": n}``. A model with
+        an attribute ``cost_per_call = True`` is called as rarely as a ``Remote``, with shared calls.
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome; used for units, plausibility and the spread of outputs. The
         order of columns does not matter if the model knows its own.
@@ -120,6 +121,15 @@ class Explainer:
             model, data, space=space, prior=prior, eta=eta, sampler=sampler, weights=weights, combine=combine,
             evaluation=evaluation, batch_rows=batch_rows, refits=refits, policy=policy, joint=joint,
         )  # fmt: skip
+
+    def __repr__(self) -> str:
+        names = ", ".join(printable(one.name) for one in self._session.predictors[:_SHOWN])
+        more = len(self._session.predictors) - _SHOWN
+        shown = f"{names} and {more} more" if more > 0 else names
+        rows, free = len(self._session.data), sum(one.mutable for one in self.space.features)
+        policy = "no policy" if self._session.policy is None else self._session.policy.label
+        columns = f"{len(self.space)} column{'s' * (len(self.space) != 1)}, {free} of which may change"
+        return f"<Explainer: {shown}; {rows:,} rows of {columns}; {policy}>"
 
     @property
     def space(self) -> Space:

@@ -84,12 +84,28 @@ def has_meaning(space: Space, data: Any) -> bool:
     return has_labels(data) and not (space.assumed is None and space.free_reals)
 
 
+def infer_space(data: Any, models: Sequence[Any]) -> Space:
+    """Infer the space of the data; columns of an array get the names that the first model knows, and keep their sign.
+
+    The paper's prior and eta stay those of arrays.
+    """
+    space = Space.infer(data)
+    names = next((found for found in map(_fitted_names, models) if found), [])
+    if has_labels(data) or len(names) != len(space) or len(set(names)) < len(names):
+        return space
+    return space.named(names, space.encode(data, what="data"))
+
+
+def _fitted_names(model: Any) -> list[str]:
+    """Return the names of the columns a model was fitted on, empty if it does not know them."""
+    return fitted_columns(model.model if isinstance(model, Classifier) else model)
+
+
 def order_by_model(space: Space, models: Sequence[Any], prior: Any) -> Space:
     """Order features as the first model that names its columns, unless the prior refers to positions in the data."""
     if _refers_to_positions(prior):
         return space
-    fitted = (fitted_columns(one.model if isinstance(one, Classifier) else one) for one in models)
-    return space.ordered_by(next((names for names in fitted if names), []))
+    return space.ordered_by(next((names for names in map(_fitted_names, models) if names), []))
 
 
 def _refers_to_positions(option: Any) -> bool:

@@ -5,7 +5,7 @@ setting is another session on the same models.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -29,6 +29,7 @@ from gbce.explainer._notes import (
     assume_prior,
     flag_missed_mass,
     has_meaning,
+    infer_space,
     judge_status,
     limit_sampling,
     note_budget,
@@ -411,10 +412,10 @@ def open_session(
     joint: bool | None,
 ) -> Session:
     """Check the options of :class:`gbce.Explainer`, fill in what was left out, and wrap the models."""
-    models = as_models(model, "model")
+    models, names = _name_models(model)
     if space is not None:
         _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
-    space = order_by_model(Space.infer(data) if space is None else space.adopt(data), models, prior)
+    space = order_by_model(infer_space(data, models) if space is None else space.adopt(data), models, prior)
     encoded = space.encode(data, what="data")
     assumed = assume_prior(space, data) if prior is None else AssumedPrior(prior)
     # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
@@ -440,7 +441,7 @@ def open_session(
         on_table=on_table,
         models=models,
         readers=tuple(CellReader(one, space, encoded) for one in models),
-        predictors=_make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models]),
+        predictors=_make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models], names),
         neighbours=Neighbours.of(encoded, space),
         reference=Reference.of(encoded, space),
         other_models=KnownModels(space, encoded),
@@ -478,7 +479,24 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
         raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
 
 
-def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+def _name_models(model: Any) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:
+    """Return one or several models as a tuple, and the names they were given, if any."""
+    if not isinstance(model, Mapping):
+        return as_models(model, "model"), None
+    for name in model:
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(f"model: names of models must be strings that are not empty, not {name!r:.80}")
+        if name in SEVERAL_MODELS and len(model) > 1:
+            raise ValueError(f"model: {name!r} is what figures of several models are called; choose another name")
+    return as_models(list(model.values()), "model"), tuple(model)
+
+
+def _make_names_distinct(
+    predictors: Sequence[Predictor], names: tuple[str, ...] | None = None
+) -> tuple[Predictor, ...]:
+    """Return predictors with the names they were given, or with numbers behind names that occur twice."""
+    if names is not None:
+        return tuple(replace(one, name=name) for one, name in zip(predictors, names, strict=True))
     taken = list(SEVERAL_MODELS) if len(predictors) > 1 else []
     n_taken = len(taken)
     for predictor in predictors:

@@ -18,8 +18,8 @@ from gbce.base import Array, Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation._tables import point_table
-from gbce.explanation._words import SafeBox, changed_columns, describe_changes
-from gbce.metrics import costs
+from gbce.explanation._words import SafeBox, changed_columns, describe_changes, join_words, name_change
+from gbce.metrics import costs, noise_distribution
 from gbce.space import effort_cost, plain_value
 
 __all__ = ["Answer", "AnswerKind", "Mean", "Share", "cheapest_known"]
@@ -28,6 +28,7 @@ _LABEL = "answer"
 _ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
 _OFTEN = 0.5  # shares below this are preceded by "only" unless the policy promised another one
 _LEAST_DIGIT = 0.001  # the last of the three decimals of a share
+_SHORT = 200  # characters of a sentence in a repr
 _MOST_LISTED = 8  # changes that a sentence lists; more are only counted
 
 
@@ -164,6 +165,9 @@ class Answer:
         ensemble that can be read and the ranges are more than a point.
     expected : Mean, optional
         Expected output of the first model under the same noise, exact or simulated.
+    against : tuple of str
+        Changed columns that move against their average effect on the first model over rows of the data: advice against
+        the grain.
     doubt : str
         Why the answer is not called reliable whatever its shares, such as too few refitted models to confirm it. Empty
         if there is no such reason.
@@ -190,6 +194,7 @@ class Answer:
     safe: SafeBox | None = None
     expected: Mean | None = None
     doubt: str = ""
+    against: tuple[str, ...] = ()
 
     @property
     def reached(self) -> bool:
@@ -231,7 +236,7 @@ class Answer:
     @property
     def changes_in_words(self) -> str:
         """The changes in words, such as ``"lower debt from 60 to 40"``; empty if there are none."""
-        return describe_changes(self.query.space, self.query.x0, self.decision.x)
+        return describe_changes(self.query.space, self.query.x0, self.decision.x, exact=self.reached)
 
     @property
     def sentence(self) -> str:
@@ -246,21 +251,41 @@ class Answer:
             target = printable(self.query.target.describe())
             none = self.proof or f"No point was found that reaches the target ({target})."
             return f"{none} Best seen: {first[:1].lower()}{first[1:]}: {model}{adverb} {verdict}."
-        parts = [f"{first}: {model}{adverb} {verdict}.", *self._describe_reliability(), self.proof]
+        parts = [f"{first}: {model}{adverb} {verdict}.", *self._describe_reliability(), self.proof, self._warn()]
         return " ".join(filter(None, parts))
+
+    def _warn(self) -> str:
+        """Return a sentence on changes against the grain, empty if there are none."""
+        space = self.query.space
+        places = [space.position[name] for name in self.against]
+        if not places:
+            return ""
+        moves = join_words([name_change(space, j, self.query.x0[j], self.decision.x[j]) for j in places])
+        return f"Note that in other cases {moves} usually has the opposite effect on the model."
 
     def _describe_reliability(self) -> list[str]:
         """Return sentences on the safe ranges, the reliability under noise and the agreement of refitted models."""
         found = [] if self.safe is None else [self.safe.sentence]
-        if self.reliability is not None:
-            count, exact = _count_in_hundred(self.reliability, self.promised), self.reliability.exact
-            found.append(
-                f"If the values turn out slightly different, it still works {count} times out of 100"
-                f"{' (computed, not simulated)' * exact}{self._state_promise(self.reliability)}."
-            )
+        if self.reliability is not None and self.n_changes:
+            found.append(self._describe_noise(self.reliability))
         if self.survival is not None:
             found.append(self._describe_survival(self.survival))
         return [*found, self.doubt] if self.doubt else found
+
+    def _describe_noise(self, reliability: Share) -> str:
+        """Return a sentence on how often the change works if it is made imprecisely, or why it cannot be."""
+        space, x0 = self.query.space, self.query.x0
+        imprecise = not space.unordered[changed_columns(space, x0, self.decision.x)].all()
+        noise = noise_distribution(self.query.evaluation.noise, space, x0, self.decision.x)
+        if not imprecise and noise is not None and not noise.columns:
+            tested = "" if self.survival is not None else " Whether other models agree was not tested (refits=)."
+            return f"No number changes, so there is nothing to miss by a little.{tested}"
+        count, exact = _count_in_hundred(reliability, self.promised), reliability.exact
+        who = "the values" if imprecise else "No number changes; if the other numbers"
+        return (
+            f"{'If ' * imprecise}{who} turn out slightly different, it still works {count} times out of 100"
+            f"{' (computed, not simulated)' * exact}{self._state_promise(reliability)}."
+        )
 
     def _describe_survival(self, survival: Share) -> str:
         """Return a sentence on the share of refitted models that agree."""
@@ -288,7 +313,7 @@ class Answer:
 
         Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (``now`` and ``then`` by feature), ``row`` (the whole row
         after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``, ``promised``,
-        ``doubt``, ``proof``, ``safe`` (``low`` and ``high`` by column), ``reliability`` and
+        ``doubt``, ``against``, ``proof``, ``safe`` (``low`` and ``high`` by column), ``reliability`` and
         ``survival`` with ``share``, ``low``, ``high``, ``n`` and ``exact``, and ``expected`` with ``mean`` and so on.
         """
         return {
@@ -307,6 +332,7 @@ class Answer:
             "reason": self.reason,
             "promised": self.promised,
             "doubt": self.doubt,
+            "against": list(self.against),
             "proof": self.proof,
             "safe": None if self.safe is None else self.safe.to_dict(),
             "reliability": None if self.reliability is None else self.reliability._asdict(),
@@ -318,7 +344,8 @@ class Answer:
         return self.sentence
 
     def __repr__(self) -> str:
-        return f"<Answer ({self.kind}): {self.sentence}>"
+        words = self.sentence if len(self.sentence) <= _SHORT else f"{self.sentence[: _SHORT - 3].rstrip()}..."
+        return f"<Answer ({self.kind}): {words}>"
 
 
 def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:

@@ -11,7 +11,18 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space, number_text, plain_value
 
-__all__ = ["SafeBox", "Status", "changed_columns", "describe_changes", "format_value", "join_words", "number_text"]
+__all__ = [
+    "SafeBox",
+    "Status",
+    "changed_columns",
+    "describe_changes",
+    "format_value",
+    "join_words",
+    "name_change",
+    "number_text",
+]
+
+_WHOLE = 2  # columns up to which safe ranges are the largest there are
 
 # --- changes and values ----------------------------------------------------------------------------------------------
 
@@ -21,8 +32,10 @@ def changed_columns(space: Space, x0: Array, x: Array) -> Array:
     return np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed)
 
 
-def describe_changes(space: Space, x0: Array, x: Array) -> str:
+def describe_changes(space: Space, x0: Array, x: Array, *, exact: bool = True) -> str:
     """Describe the changes from the row ``x0`` to ``x``, both ``(d,)``, as part of a sentence.
+
+    New values are exact if somebody is to act on them.
 
     Examples
     --------
@@ -30,7 +43,7 @@ def describe_changes(space: Space, x0: Array, x: Array) -> str:
     >>> describe_changes(space, np.array([1200.0, 300.0]), np.array([1500.0, 250.5]))
     'raise income from 1,200 to 1,500 and lower debt from 300 to 250.5'
     """
-    return join_words([_say_change(space, j, x0[j], x[j]) for j in changed_columns(space, x0, x)])
+    return join_words([_say_change(space, j, x0[j], x[j], exact) for j in changed_columns(space, x0, x)])
 
 
 def format_value(space: Space, j: int, value: float, *, digits: int | None = None) -> str:
@@ -45,16 +58,24 @@ def join_words(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
-def _say_change(space: Space, j: int, before: float, after: float) -> str:
-    feature = space.features[j]
-    now, then = space.format_change(j, before, after, quoted=True)
-    if np.isnan(before) or np.isnan(after) or feature.unordered:
-        verb = "change"
-    elif feature.kind == "datetime":
-        verb = "move"
-    else:
-        verb = "raise" if after > before else "lower"
-    return f"{verb} {space.label(j)} from {now} to {then}"
+def _say_change(space: Space, j: int, before: float, after: float, exact: bool) -> str:
+    now, then = space.format_change(j, before, after, exact=exact, quoted=True)
+    return f"{_choose_verb(space, j, before, after)} {space.label(j)} from {now} to {then}"
+
+
+def name_change(space: Space, j: int, before: float, after: float) -> str:
+    """Name a change as the subject of a sentence: ``"lowering debt"``."""
+    verb = _choose_verb(space, j, before, after)
+    gerund = {"change": "changing", "move": "moving", "raise": "raising", "lower": "lowering"}[verb]
+    return f"{gerund} {space.label(j)}"
+
+
+def _choose_verb(space: Space, j: int, before: float, after: float) -> str:
+    if np.isnan(before) or np.isnan(after) or space.features[j].unordered:
+        return "change"
+    if space.features[j].kind == "datetime":
+        return "move"
+    return "raise" if after > before else "lower"
 
 
 # --- status ----------------------------------------------------------------------------------------------------------
@@ -136,14 +157,19 @@ class SafeBox:
 
     @property
     def sentence(self) -> str:
-        """The ranges in words."""
+        """The ranges in words, without an end where they reach the column's own bound."""
         parts = []
         for name, low, high in zip(self.features, self.low.tolist(), self.high.tolist(), strict=True):
             j = self.space.position[name]
-            before = " from" if np.isfinite([low, high]).all() else " of" if np.isfinite(low) else ""
-            parts.append(f"any {self.space.label(j)}{before} {self.space.format_range(j, low, high)}")
+            feature = self.space.features[j]
+            low = -np.inf if feature.low is not None and low <= feature.low else low
+            high = np.inf if feature.high is not None and high >= feature.high else high
+            before = "from " if np.isfinite([low, high]).all() else "of " if np.isfinite(low) else ""
+            words = f" {before}{self.space.format_range(j, low, high)}" if np.isfinite([low, high]).any() else ""
+            parts.append(f"any {self.space.label(j)}{words}")
         others = f" with {join_words(parts[1:])}" if len(parts) > 1 else ""
-        return f"A{parts[0][1:]}{others} is guaranteed to work, all else unchanged."
+        part = ", and this is only a part of what works" if len(parts) > _WHOLE else ""
+        return f"A{parts[0][1:]}{others} is guaranteed to work, all else unchanged{part}."
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the ranges as plain data: ``low`` and ``high`` by column, ``None`` if the range has no end."""

@@ -330,6 +330,7 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
         | {name: None if share is None else list(share) for name, share in shares.items()}
         | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
         | {"expected": None if answer.expected is None else list(answer.expected)}
+        | {"against": list(answer.against)}
     )
 
 
@@ -348,6 +349,7 @@ def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
     held["safe"] = None if written["safe"] is None else _read_safe(written["safe"], query.space)
+    held["against"] = tuple(written.get("against", ()))  # files of earlier versions have none
     held["expected"] = None if written["expected"] is None else Mean(*written["expected"])
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 

@@ -203,6 +203,7 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
     _require_decision(answer.decision, space, k)
     if not (
         all(isinstance(text, str) for text in (answer.policy, answer.reason, answer.proof, answer.doubt))
+        and all(name in space.position for name in answer.against)
         and is_number(answer.cost)
     ):
         raise ValueError("the answer has fields of the wrong type")

@@ -15,6 +15,7 @@ from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
+from gbce.space._suggest import Suggestion, Suggestions
 
 __all__ = [
     "Assumptions",
@@ -27,6 +28,8 @@ __all__ = [
     "Layout",
     "Places",
     "Space",
+    "Suggestion",
+    "Suggestions",
     "as_pandas",
     "describe_difference",
     "describe_effort",

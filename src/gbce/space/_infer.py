@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near those that were
+_BOUND_DIGITS = 15  # significant digits of an assumed bound: sums of doubles end in 999999
 # Integers with so few distinct values are steps of a bounded scale: a rating from 1 to 4, rooms, the hour, the day of
 # the month. Each must occur twice on average, or the ends are those of a small sample. Both chosen by hand.
 _FEW_VALUES, _TIMES_SEEN = 31, 2
@@ -124,7 +125,7 @@ def _widen_range(kind: Kind, least: float, most: float) -> Span:
     """Return the range with a margin on each side, in integer steps unless the column is real."""
     margin = _MARGIN * most - _MARGIN * least  # scaled first: the difference itself might overflow
     margin = margin if kind == "real" else float(np.floor(margin))
-    low, high = least - margin, most + margin
+    low, high = (float(f"{end:.{_BOUND_DIGITS}g}") for end in (least - margin, most + margin))
     return Span(low if np.isfinite(low) else None, high if np.isfinite(high) else None)
 
 

@@ -16,7 +16,7 @@ from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._feature import ROUNDING, Feature, Kind
-from gbce.space._format import ends_text, label_text, pair_text, range_text, value_text
+from gbce.space._format import ends_text, label_text, pair_text, range_text, readable_step, value_text
 from gbce.space._frames import Layout
 from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
 from gbce.space._limits import (
@@ -31,7 +31,8 @@ from gbce.space._limits import (
 )
 from gbce.space._places import Centre, Checks, Places, distances_to, embed, nearest
 from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
-from gbce.space._table import as_text, check_table, constant_notes, misfits
+from gbce.space._suggest import Suggestions, suggest
+from gbce.space._table import as_text, check_table, constant_notes, misfits, protected_notes
 from gbce.space._terms import level_positions
 
 __all__ = ["Space"]
@@ -39,10 +40,11 @@ __all__ = ["Space"]
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
 _MOST_CELLS = 1_000_000  # numbers compared at once: 8 MB, where a pool in many columns has some hundred
+_SHOWN = 30  # features in a repr
 _MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Space:
     """The features of a table, in the model's column order, and the constraints between them.
 
@@ -222,7 +224,7 @@ class Space:
             as_constraints(constraints, names),
             as_computed(computed, names),
             layout_of(data, codecs),
-            constant_notes(constant),
+            (*constant_notes(constant), *(protected_notes(features) if has_labels(data) else ())),
             assumed,
         )
 
@@ -263,6 +265,36 @@ class Space:
         ]
         return cls(tuple(features))
 
+    @classmethod
+    def suggest(cls, data: Any) -> Suggestions:
+        """Suggest constraints that all or nearly all rows follow, as lines to paste into :meth:`infer`.
+
+        Inequalities between two columns, columns that are sums of two others, levels that go with a level of another
+        column, and numbers that are nearly always integral, each with the number of rows that follow it. Rules that
+        unrelated columns would follow by chance are left out. Only you can tell which of them always hold.
+
+        Parameters
+        ----------
+        data : DataFrame or array of shape (n, d)
+            The rows, as in :meth:`infer`. At most 20,000 rows and 60 columns of each kind are compared.
+
+        Returns
+        -------
+        Suggestions
+            ``print`` shows the lines; ``.table`` is a frame with ``option``, ``line``, ``support`` and ``n``.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> income = rng.uniform(1_000, 5_000, 200).round()
+        >>> frame = pd.DataFrame({"income": income, "rent": (income * rng.uniform(0.1, 0.9, 200)).round()})
+        >>> print(Space.suggest(frame))
+        constraints=[
+            'rent <= income',  # all 200 rows
+        ],
+        """
+        return suggest(as_table(data, "data"))
+
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not has_labels(data):
@@ -297,6 +329,26 @@ class Space:
             return self
         features, codecs = tuple(self.features[j] for j in order), tuple(self.codecs[j] for j in order)
         return replace(self, features=features, codecs=codecs)
+
+    def named(self, names: Sequence[str], x: Array) -> "Space":
+        """Return the space of an array with other names for its columns, which keep the sign they have in ``x``.
+
+        A number that is never negative, or never positive, in the rows ``(n, d)`` stays so, unless it has a bound.
+        """
+        features = []
+        for feature, name, values in zip(self.features, names, x.T, strict=True):
+            own = replace(feature, name=str(name))
+            if own.kind in ("real", "integer") and own.low is None and own.high is None:
+                if np.nanmin(values) >= 0.0:
+                    own = replace(own, low=0.0, stretch=True)
+                elif np.nanmax(values) <= 0.0:
+                    own = replace(own, high=0.0, stretch=True)
+            features.append(own)
+        codecs = tuple(
+            replace(codec, label=str(name)) if isinstance(codec, Codec) else codec
+            for codec, name in zip(self.codecs, names, strict=True)
+        )
+        return replace(self, features=tuple(features), codecs=codecs, notes=(*self.notes, *protected_notes(features)))
 
     @cached_property
     def data_order(self) -> Array:
@@ -341,6 +393,17 @@ class Space:
         return np.array([feature.scale for feature in self.features])
 
     @cached_property
+    def steps(self) -> Array:
+        """The step in which a person would change each number, ``(d,)``; zero for levels, times and computed columns.
+
+        Examples
+        --------
+        >>> Space.infer([[2437.18, 0.5], [4230.5, 0.93], [3100.25, 0.12]]).steps
+        array([50.  ,  0.01])
+        """
+        return np.where(self.is_computed, 0.0, [readable_step(feature) for feature in self.features])
+
+    @cached_property
     def plain(self) -> bool:
         """Whether all features are real numbers that are never missing, without constraints or computed columns."""
         return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
@@ -376,6 +439,12 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def __repr__(self) -> str:
+        lines = str(self).splitlines()
+        if len(self) <= _SHOWN:
+            return str(self)
+        return "\n".join([*lines[: _SHOWN + 1], f"and {len(self) - _SHOWN} more features", *lines[len(self) + 1 :]])
 
     def __str__(self) -> str:
         notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
@@ -422,10 +491,12 @@ class Space:
         """
         return value_text(self.features[j], self.codecs[j], value, exact=exact, unit=unit, quoted=quoted)
 
-    def format_change(self, j: int, before: float, after: float, *, quoted: bool = False) -> tuple[str, str]:
+    def format_change(
+        self, j: int, before: float, after: float, *, exact: bool = True, quoted: bool = False
+    ) -> tuple[str, str]:
         """Write the value of a feature now and the one to change it to, so that they differ; the unit stands last.
 
-        The new value is exact, so that what a person reads is what the model was given.
+        The new value is ``exact``, so that what a person reads is what the model was given.
 
         Examples
         --------
@@ -433,7 +504,7 @@ class Space:
         >>> space.format_change(0, 2100.4, 2450.0)
         ('2,100', '2,450 USD')
         """
-        return pair_text(self.features[j], self.codecs[j], before, after, quoted=quoted)
+        return pair_text(self.features[j], self.codecs[j], before, after, exact=exact, quoted=quoted)
 
     def format_range(self, j: int, low: float, high: float, *, inside: float | None = None) -> str:
         """Write a range of encoded values of a feature, infinite where it has no end.

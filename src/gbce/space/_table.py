@@ -1,5 +1,6 @@
 """Print a space as a table, and report the rows that do not fit it: bounds, constraints, unreadable columns."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,17 @@ from gbce.space._format import value_text
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["as_text", "check_table", "constant_notes", "misfits"]
+__all__ = ["as_text", "check_table", "constant_notes", "misfits", "protected_notes"]
 
 # Lengths are chosen by hand.
 _WIDEST_RANGE = 40  # characters of a list of levels before it is abbreviated
 _MOST_COLUMNS_NAMED = 10  # in one sentence
+# Words in the names of columns that a person cannot change, or that it is unlawful to base advice on.
+_PROTECTED = re.compile(
+    r"\b(age|ages|sex|gender|race|ethnic|ethnicity|ethnic group|nationality|national origin|citizenship|religion|birth|"
+    r"birthday|birthdate|birthplace|dob|marital|married|disability|disabled|pregnant|pregnancy|skin colou?r)\b"
+    "|年齢|年令|性別|男女|人種|民族|国籍|宗教|信仰|生年|誕生|出生|婚姻|配偶者|障害|障がい|妊娠"
+)
 _HEADER = ["row", "feature", "problem"]
 
 # --- printing --------------------------------------------------------------------------------------------------------
@@ -68,6 +75,23 @@ def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
         f"Held fixed, because the data show one value only: {listed}. To let one move, give its unit with "
         "scale={name: number}, or its levels with levels={name: [...]}.",
     )
+
+
+def protected_notes(features: Sequence[Feature]) -> tuple[str, ...]:
+    """Return the note on columns that may change although their name suggests that people cannot or may not."""
+    names = [feature.name for feature in features if feature.mutable and _PROTECTED.search(_split_words(feature.name))]
+    if not names:
+        return ()
+    listed = ", ".join(map(repr, names[:_MOST_COLUMNS_NAMED]))
+    return (
+        f"{printable(listed)} may change, though advice to change such a column is rarely possible or lawful. To hold "
+        f"{'it' if len(names) == 1 else 'them'} fixed: Space.infer(data, immutable={names!r}).",
+    )
+
+
+def _split_words(name: str) -> str:
+    """Return a column name in lower case, its words separated by blanks."""
+    return re.sub(r"[^a-z\u3040-\u9fff]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
 def _format_range(feature: Feature, codec: Any) -> str:

@@ -22,7 +22,6 @@ _MOST_EXACT = 2  # features for which all cells are summed
 _TIGHTER = 1e-9  # relative safety margin for links and the target's own comparisons
 _LEAST_WIDTH = 1e-3  # width of a single cell for growing, in units of the feature's scale
 _WIDEST = 10.0  # width of an unbounded cell, in units of the feature's scale
-_DIGITS = 4  # digits of the ends, relative to the width of a range
 
 
 class Ranges(NamedTuple):
@@ -44,8 +43,9 @@ def find_safe_ranges(
 ) -> Ranges | None:
     """Return ranges of the features ``which``, all others fixed, within which every row reaches the target.
 
-    ``x`` ``(d,)`` is a point that reaches it. Each range contains the point's own value and has ends of few digits;
-    those of one or two features have the largest product of widths. Every row in them satisfies ``constraints``, by
+    ``x`` ``(d,)`` is a point that reaches it. Each range contains the point's own value; those of one or two features
+    have the largest product of widths. A range has no end where it reaches a bound that was only assumed, and the
+    model's last cell with it. Every row in them satisfies ``constraints``, by
     default the space's own: a column has no range if a constraint on it does not reduce to linear inequalities once the
     fixed columns are filled in. Categories, booleans and missing values have none. None if score bounds are not
     sufficient for the target, if there are computed columns, or if no range is more than a point.
@@ -67,7 +67,6 @@ def find_safe_ranges(
         return None
     low, high = _apply_half_spaces(half_spaces, x[which], *_find_ends(trees, space, x0, which, *grown))
     low, high = _pick_widest(space, which, allowed, low, high)
-    low, high = _round_ends(space, which, x[which], low, high)
     some = high > low
     return Ranges(which[some], low[some], high[some]) if some.any() else None
 
@@ -142,9 +141,18 @@ def _find_ends(
     for i, j in enumerate(which.tolist()):
         bottom = np.concatenate([[-np.inf], np.nextafter(trees.edges[j], np.inf)])[first[:, i]]
         top = np.append(trees.edges[j], np.inf)[last[:, i]]
-        low[:, i] = np.maximum(bottom, max(float(limits[0][j]), float(trees.low[j])))
-        high[:, i] = np.minimum(top, min(float(limits[1][j]), float(trees.high[j])))
+        least, most = _find_limits(space, j, float(limits[0][j]), float(limits[1][j]), bottom, top)
+        low[:, i] = np.maximum(np.maximum(bottom, least), float(trees.low[j]))
+        high[:, i] = np.minimum(np.minimum(top, most), float(trees.high[j]))
     return low, high
+
+
+def _find_limits(space: Space, j: int, low: float, high: float, bottom: Array, top: Array) -> tuple[Array, Array]:
+    """Return the limits of ranges ``(k,)``; a bound that was assumed does not limit the model's outermost cells."""
+    feature = space.features[j]
+    below = feature.stretch and feature.direction != "increase"
+    above = feature.stretch and feature.direction != "decrease"
+    return np.where(below & np.isinf(bottom), -np.inf, low), np.where(above & np.isinf(top), np.inf, high)
 
 
 def _apply_half_spaces(half_spaces: list[_HalfSpace], x: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -197,26 +205,3 @@ def _pick_widest(
         log_widths += np.log(np.maximum(ends[1] - ends[0], axis.least))
     best = int(np.argmax(log_widths))
     return low[best], high[best]
-
-
-def _round_ends(space: Space, which: Array, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Round ends to few digits, inwards and with the point between them."""
-    low, high = low.copy(), high.copy()
-    for i, j in enumerate(which.tolist()):
-        if space.features[j].kind != "real":
-            continue
-        ends = [end for end in (low[i], high[i]) if np.isfinite(end)]
-        size = (
-            high[i] - low[i] if len(ends) == 2 else max(float(space.scale[j]), *(abs(end - x[i]) for end in ends), 0.0)
-        )
-        if not ends or size <= 0:
-            continue
-        digits = _DIGITS - 1 - int(np.floor(np.log10(size)))
-        step = 10.0**-digits
-        for ends_of, turn in ((low, np.ceil), (high, np.floor)):
-            if not np.isfinite(ends_of[i]):
-                continue
-            rounded = float(round(float(turn(ends_of[i] / step)) * step, max(digits, 0)))
-            inside = low[i] <= rounded <= x[i] if ends_of is low else x[i] <= rounded <= high[i]
-            ends_of[i] = rounded if inside else x[i]
-    return low, high

@@ -1,0 +1,232 @@
+"""Suggest constraints that hold in all or nearly all rows of a table, as lines to paste into ``Space.infer``.
+
+Inequalities between two numbers, sums of two columns, implications between levels, and floats that are nearly always
+integral. Relations that chance alone would produce are left out: both sides must vary and be comparable, and a level
+must be common enough to be an exception.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from keyword import iskeyword
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import is_number, printable
+from gbce.base import Array
+
+__all__ = ["Suggestion", "Suggestions", "suggest"]
+
+# All chosen by hand.
+_MOST_COLUMNS = 60  # numbers, and level columns, that are compared; the first ones of a wider table
+_MOST_ROWS = 20_000  # from which rules are read, evenly picked
+_FEWEST_ROWS = 30  # below this many, chance would produce most rules
+_NEARLY = 0.99  # share of rows in which a suggested rule holds
+_MOST_SUMS = 24  # columns among which sums are sought: their number grows with the cube
+_SUM_ROUNDING = 1e-9  # relative, of a sum that holds
+_OVERLAP = 0.05  # share of rows in which both parts of a sum are not zero
+_BY_CHANCE = 15  # exceptions that unrelated columns would have: none of them occurs by chance once in three million
+_FEWER = 0.1  # of these exceptions, at most, occur
+
+
+_WORDS = ("then", "abs", "min", "max", "log", "exp", "sqrt", "round", "floor")  # that expressions read as their own
+
+
+class Suggestion(NamedTuple):
+    """A rule that the data follow.
+
+    Parameters
+    ----------
+    option : str
+        Option of :meth:`gbce.Space.infer` that takes it: "constraints", "computed" or "kinds".
+    line : str
+        What to paste into the option.
+    support : float
+        Share of the rows that follow it.
+    n : int
+        Number of rows that say something about it.
+    """
+
+    option: str
+    line: str
+    support: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Rules that the data follow, strongest first; ``print`` shows them as lines to paste.
+
+    Examples
+    --------
+    See :meth:`gbce.Space.suggest`.
+    """
+
+    found: tuple[Suggestion, ...]
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Suggestion]:
+        return iter(self.found)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One line per rule: ``option``, ``line``, ``support`` and ``n``."""
+        return pd.DataFrame(list(self.found), columns=list(Suggestion._fields))
+
+    def __str__(self) -> str:
+        lines = []
+        for option, brackets in (("constraints", "[]"), ("computed", "{}"), ("kinds", "{}")):
+            own = [one for one in self.found if one.option == option]
+            if own:
+                shown = [(printable(f"    {one.line},"), _say_support(one)) for one in own]
+                width = max(len(line) for line, _ in shown)
+                body = [f"{line.ljust(width)}  # {support}" for line, support in shown]
+                lines += [f"{option}={brackets[0]}", *body, f"{brackets[1]},"]
+        return "\n".join([*(lines or ["No rule was found that nearly all rows follow."]), *filter(None, [self.note])])
+
+    __repr__ = __str__
+
+
+def _say_support(one: Suggestion) -> str:
+    exceptions = round((1.0 - one.support) * one.n)
+    return f"all {one.n:,} rows" if exceptions == 0 else f"{one.n - exceptions:,} of {one.n:,} rows"
+
+
+def suggest(table: pd.DataFrame) -> Suggestions:
+    """Return rules that hold in nearly all rows of a table, see :meth:`gbce.Space.suggest`."""
+    if len(table) < _FEWEST_ROWS:
+        return Suggestions((), f"Rules are read from at least {_FEWEST_ROWS} rows, and there are {len(table)}.")
+    picked = np.unique(np.linspace(0, len(table) - 1, min(len(table), _MOST_ROWS)).round().astype(int))
+    some = table.iloc[picked]
+    some = some.loc[:, ["`" not in str(name) for name in some.columns]]  # no expression can name the others
+    numbers = {str(name): _read_numbers(some[name]) for name in some.columns if _is_numeric(some[name])}
+    numbers = {name: values for name, values in numbers.items() if _varies(values)}
+    levels = {str(name): some[name] for name in some.columns if str(name) not in numbers and _has_levels(some[name])}
+    wide = max(len(numbers), len(levels)) > _MOST_COLUMNS
+    numbers, levels = (dict(list(one.items())[:_MOST_COLUMNS]) for one in (numbers, levels))
+    sums, parts = _suggest_sums(numbers)
+    found = [
+        *sums,
+        *_suggest_orders(numbers, parts),
+        *_suggest_implications(levels),
+        *_suggest_integers(numbers),
+    ]
+    note = f"Only the first {_MOST_COLUMNS} columns of each kind were compared." if wide else ""
+    return Suggestions(tuple(sorted(found, key=lambda one: (one.option, -one.support))), note)
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column.dtype)) and not pd.api.types.is_bool_dtype(column.dtype)
+
+
+def _has_levels(column: pd.Series) -> bool:
+    """Whether a column has few enough levels, which are strings, integers or booleans."""
+    known = column.dropna()
+    if known.empty or not all(isinstance(one, (str, bool, np.bool_)) or is_number(one) for one in known.iloc[:100]):
+        return False
+    return 1 < known.nunique() <= len(known) / _FEWEST_ROWS + 2
+
+
+def _read_numbers(column: pd.Series) -> Array:
+    return column.to_numpy(dtype=float, na_value=np.nan)
+
+
+def _varies(values: Array) -> bool:
+    """Whether a number has more than two values, so that it is not a flag."""
+    known = values[np.isfinite(values)]
+    return len(known) >= _FEWEST_ROWS and len(np.unique(known)) > 2
+
+
+def _suggest_orders(numbers: dict[str, Array], sums: set[frozenset[str]]) -> list[Suggestion]:
+    """Suggest inequalities between two numbers that values paired at random would not follow, sums left out."""
+    rng = np.random.default_rng(0)  # for the pairing; the same table gives the same rules
+    found: dict[tuple[str, str], Suggestion] = {}
+    for first, second in combinations(numbers, 2):
+        known = np.isfinite(numbers[first]) & np.isfinite(numbers[second])
+        n = int(known.sum())
+        if any({first, second} <= one for one in sums):
+            continue
+        if n < _FEWEST_ROWS or (numbers[first][known] == numbers[second][known]).all():
+            continue
+        order = rng.permutation(n)
+        for low, high in ((first, second), (second, first)):
+            x, y = numbers[low][known], numbers[high][known]
+            missed, by_chance = int((x > y).sum()), int((x > y[order]).sum())
+            if missed <= (1.0 - _NEARLY) * n and _is_surprising(missed, by_chance):
+                line = repr(f"{_quote(low)} <= {_quote(high)}")
+                found[low, high] = Suggestion("constraints", line, 1.0 - missed / n, n)
+    implied = {(a, d) for a, b in found for c, d in found if b == c}
+    return [one for pair, one in found.items() if pair not in implied]
+
+
+def _is_surprising(missed: int, by_chance: float) -> bool:
+    """Whether a rule has far fewer exceptions than it would have by chance."""
+    return by_chance >= _BY_CHANCE and missed <= _FEWER * by_chance
+
+
+def _suggest_sums(numbers: dict[str, Array]) -> tuple[list[Suggestion], set[frozenset[str]]]:
+    """Suggest columns that are the sum of two others, and return the three columns of each sum."""
+    names = list(numbers)[:_MOST_SUMS]
+    found: list[Suggestion] = []
+    used: set[frozenset[str]] = set()
+    for first, second in combinations(names, 2):
+        total = numbers[first] + numbers[second]
+        for whole in names:
+            key = frozenset((first, second, whole))
+            if whole in (first, second) or key in used:
+                continue
+            known = np.isfinite(total) & np.isfinite(numbers[whole])
+            if known.sum() < _FEWEST_ROWS:
+                continue
+            size = np.maximum(np.abs(total[known]), 1.0)
+            equal = np.abs(total[known] - numbers[whole][known]) <= _SUM_ROUNDING * size
+            support = float(equal.mean())
+            both = known & (numbers[first] != 0) & (numbers[second] != 0)
+            if support >= _NEARLY and float(both.mean()) >= _OVERLAP:
+                used.add(key)
+                line = f"{whole!r}: {f'{_quote(first)} + {_quote(second)}'!r}"
+                found.append(Suggestion("computed", line, support, int(known.sum())))
+    return found, used
+
+
+def _suggest_implications(levels: dict[str, pd.Series]) -> list[Suggestion]:
+    """Suggest levels of one column that go with one level of another, which is not common anyway."""
+    found = []
+    for first, second in ((a, b) for a in levels for b in levels if a != b):
+        counts = pd.crosstab(levels[first], levels[second])
+        if counts.empty:
+            continue
+        share = counts.sum(axis=0) / counts.to_numpy().sum()
+        for level, line in counts.iterrows():
+            n, most = int(line.sum()), line.idxmax()
+            missed = n - int(line[most])
+            if n and missed <= (1.0 - _NEARLY) * n and _is_surprising(missed, n * (1.0 - float(share[most]))):
+                text = f"if {_quote(first)} == {_write(level)} then {_quote(second)} == {_write(most)}"
+                found.append(Suggestion("constraints", repr(text), 1.0 - missed / n, n))
+    return found
+
+
+def _quote(name: str) -> str:
+    """Return a column name as expressions write it."""
+    plain = name.isidentifier() and not iskeyword(name) and name not in _WORDS
+    return name if plain else f"`{name}`"
+
+
+def _write(level: Any) -> str:
+    return repr(level.item() if isinstance(level, np.generic) else level)
+
+
+def _suggest_integers(numbers: dict[str, Array]) -> list[Suggestion]:
+    """Suggest floats that are integral with few exceptions: others are inferred, or are measurements."""
+    found = []
+    for name, values in numbers.items():
+        known = values[np.isfinite(values)]
+        support = float((known == np.round(known)).mean())
+        if _NEARLY <= support < 1.0:
+            found.append(Suggestion("kinds", f"{name!r}: 'integer'", support, len(known)))
+    return found
