@@ -131,6 +131,18 @@ def test_init_writes_settings_that_work(run, tmp_path):
     assert "would have said" in found[1]
 
 
+@pytest.mark.parametrize(("line", "sensible"), [("", True), ("sensible = false", False)])
+def test_advice_for_letters_is_sensible_unless_the_settings_say_otherwise(line, sensible, run, demo, tmp_path):
+    text = (demo / "credit.toml").read_text()
+    assert "[reasons]" in text
+    (tmp_path / "own.toml").write_text(f"{text}\n[options]\n{line}\n")
+    found = run("explain", "model.skops", "applicants.csv", "--row", "A002", "--no-posterior", "-s",
+                tmp_path / "own.toml", "-o", tmp_path / "row.gbce")  # fmt: skip
+    assert found[0] == 0, found
+    policy = dict(gbce.load(tmp_path / "row.gbce").query.settings)["policy"]
+    assert f"sensible={sensible}" in policy
+
+
 def test_a_booster_has_names_for_its_classes(run, demo, tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
     table = pd.read_csv(demo / "applicants.csv")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from gbce.cli._input import STDIN, Picked, Settings, UsageError, parse_target, read_settings, read_table
 from gbce.cli._output import Messages, choose_format, write, write_frame
+from gbce.decisions import Reliable
 from gbce.explainer import Explainer
 from gbce.explanation import Explanation, Status
 from gbce.files import FileError, load
@@ -85,7 +86,9 @@ def _open_question(options: Namespace, messages: Messages, many: bool = False) -
     data = _convert(data[columns], model, settings)
     space = Space.infer(data, **settings.space_options())
     eta = settings.options.get("eta")
-    explainer = Explainer(model, data, space=space, **({} if eta is None else {"eta": eta}))
+    # a table of reasons means letters, which should not advise anybody against the grain of the model
+    policy = Reliable(sensible=settings.options.get("sensible", bool(settings.reasons)))
+    explainer = Explainer(model, data, space=space, policy=policy, **({} if eta is None else {"eta": eta}))
     return _Question(explainer, rows, parse_target(text, explainer._session.predictors[0].classes), settings)
 
 

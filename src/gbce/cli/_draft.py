@@ -31,6 +31,7 @@ constraints = [
 # eta = "auto"
 # rules = ["Nearest", "ChanceConstrained", "CVaR", "MAP"]
 # max_model_rows = 100000
+# sensible = true  # prefer no change that goes against the model's average; the default if there are reasons
 """
 _TAIL = """
 # For letters: the reason for each column that an answer may change, in your own words or codes.
