@@ -206,9 +206,14 @@ def _write_explanation(explanation: Explanation, kind: str, options: Namespace, 
             "summary": explanation.summary, "json": explanation.to_json, "html": explanation.to_html,
         }  # fmt: skip
         write(make[kind](), options.output)
+    _say_written(options, messages)
+    return OK
+
+
+def _say_written(options: Namespace, messages: Messages) -> None:
+    """Name the file that was written, if it is not standard output."""
     if options.output != STDIN:
         messages.say(f"wrote {options.output}")
-    return OK
 
 
 def _draw(explanation: Explanation) -> bytes:
@@ -239,6 +244,7 @@ def _frontier(options: Namespace, messages: Messages) -> int:
         explanation, noise=options.noise, max_model_rows=shared["max_model_rows"], time_budget=options.time
     )
     write_frame(table, kind, options.output)
+    _say_written(options, messages)
     return code
 
 
@@ -253,6 +259,7 @@ def _report(options: Namespace, messages: Messages) -> int:
         classes = options.classes.split(",") if options.classes else None
         made = explanation.certificate(options.model, classes=classes, trust_pickle=options.trust_pickle)
         write(str(made.to_json()), options.output)
+        _say_written(options, messages)
         return code
     return max(code, _write_explanation(explanation, kind, options, messages))
 
@@ -272,6 +279,7 @@ def _batch(options: Namespace, messages: Messages) -> int:
     else:
         make: dict[str, Callable[[], Any]] = {"json": table.to_json, "html": table.to_html, "summary": table.summary}
         write(make[kind](), options.output)
+    _say_written(options, messages)
     status, sampling = table.diagnostics["status"], table.diagnostics["sampling"]
     missed = (status == Status.NOT_ATTAINED) | (status == Status.FAILED) | ~table.answers["reached"].astype(bool)
     doubted = ~missed & (sampling != str(Verdict.TRUSTWORTHY)) & shared["posterior"]
@@ -304,8 +312,10 @@ def _letters(options: Namespace, messages: Messages) -> int:
         messages.say(f"no letter for {name}: {reason}")
     if kind == "csv":
         write_frame(letter_table(letters, refused), "csv", options.output)
+        _say_written(options, messages)
     elif letters:
         write(join_letters(list(letters.values()), kind), options.output)
+        _say_written(options, messages)
     return DOUBTFUL if refused else OK
 
 
@@ -344,6 +354,7 @@ def _init(options: Namespace, messages: Messages) -> int:
         model = load_model(options.model, trust_pickle=options.trust_pickle)
         columns = _choose_columns(model, data, None, Settings(), messages)
     write(draft_settings(data, columns), options.output)
+    _say_written(options, messages)
     return OK
 
 

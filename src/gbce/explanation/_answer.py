@@ -265,12 +265,17 @@ class Answer:
 
     def _describe_reliability(self) -> list[str]:
         """Return sentences on the safe ranges, the reliability under noise and the agreement of refitted models."""
-        found = [] if self.safe is None else [self.safe.sentence]
+        found = [] if self.safe is None else [self.safe.describe(beside=self._changes_beside(self.safe))]
         if self.reliability is not None and self.n_changes:
             found.append(self._describe_noise(self.reliability))
         if self.survival is not None:
             found.append(self._describe_survival(self.survival))
         return [*found, self.doubt] if self.doubt else found
+
+    def _changes_beside(self, safe: SafeBox) -> bool:
+        """Whether the answer changes a column of which no range is stated."""
+        space = self.query.space
+        return not {space.names[j] for j in changed_columns(space, self.query.x0, self.decision.x)} <= {*safe.features}
 
     def _describe_noise(self, reliability: Share) -> str:
         """Return a sentence on how often the change works if it is made imprecisely, or why it cannot be."""
@@ -306,7 +311,10 @@ class Answer:
     def because(self) -> str:
         """Why this point and not another, as a sentence."""
         named = "" if self.policy in self.reason else f" ({self.policy})"
-        return _capitalise(f"{self.reason}{named}.")
+        held, missed = self.reliability, ""
+        if held is not None and self.promised is not None and held.share < self.promised:
+            missed = f"; fresh trials gave {held.digits}"
+        return _capitalise(f"{self.reason}{missed}{named}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data, ready for JSON.

@@ -158,6 +158,10 @@ class SafeBox:
     @property
     def sentence(self) -> str:
         """The ranges in words, without an end where they reach the column's own bound."""
+        return self.describe()
+
+    def describe(self, *, beside: bool = False) -> str:
+        """Return the ranges in words; ``beside``: they hold only beside changes of other columns."""
         parts = []
         for name, low, high in zip(self.features, self.low.tolist(), self.high.tolist(), strict=True):
             j = self.space.position[name]
@@ -169,7 +173,8 @@ class SafeBox:
             parts.append(f"any {self.space.label(j)}{words}")
         others = f" with {join_words(parts[1:])}" if len(parts) > 1 else ""
         part = ", and this is only a part of what works" if len(parts) > _WHOLE else ""
-        return f"A{parts[0][1:]}{others} is guaranteed to work, all else unchanged{part}."
+        once = " once the other changes are made" if beside else ""
+        return f"A{parts[0][1:]}{others} is guaranteed to work{once}, all else unchanged{part}."
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the ranges as plain data: ``low`` and ``high`` by column, ``None`` if the range has no end."""

@@ -76,7 +76,8 @@ class Bridge:
 
         def u(level: float) -> Array:
             nonlocal log_ratio
-            u = (1.0 + min(level, 0.0)) * points.log_correction
+            part = 1.0 + min(level, 0.0)
+            u = part * points.log_correction if part > 0 else np.zeros(len(points.log_correction))  # it may be infinite
             if level > 0:
                 u = u + replace(self.mixture, eta=level).potential(points.loss)
             share = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0

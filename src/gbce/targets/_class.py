@@ -218,7 +218,7 @@ def _suggest(label: Any, model: str) -> str:
     if isinstance(label, (str, bytes, bool)):
         return (
             f": {model} returns numbers without classes; gbce.classifier(model, classes=[...]) names them, and targets "
-            "on a number are gbce.AtLeast, gbce.AtMost, gbce.Range and gbce.Value"
+            "on a number are gbce.AtLeast, gbce.AtMost, gbce.Range, gbce.Value and gbce.Change"
         )
     return ""
 

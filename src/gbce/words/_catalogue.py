@@ -53,6 +53,10 @@ class Catalogue:
         between, last = self.say(f"grammar.between_{what}s"), self.say(f"grammar.last_{what}")
         return last.join(filter(None, [between.join(parts[:-1]), *parts[-1:]]))
 
+    def list_names(self, names: Sequence[str]) -> str:
+        """Join names of columns."""
+        return self.say("grammar.between_names").join(names)
+
     # --- values -------------------------------------------------------------------------------------------------------
 
     def label(self, label: Any) -> str:

@@ -70,6 +70,7 @@ class Facts:
     survival: Share | None = None
     promised: float | None = None
     safe: SafeBox | None = None
+    against: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, explanation: Explanation) -> "Facts":
@@ -80,7 +81,7 @@ class Facts:
         return cls(
             explanation.space, explanation.target, explanation.x0, float(row.outputs[0, 0]), bool(row.reached[0, 0]),
             answer.decision.x, float(answer.decision.outputs[0]), answer.reached, answer.reliability, answer.survival,
-            answer.promised, answer.safe,
+            answer.promised, answer.safe, answer.against,
         )  # fmt: skip
 
     @property
@@ -108,7 +109,7 @@ class Narrator:
 
     def tell_reliability(self) -> list[str]:
         """Return sentences on safe ranges, on the reliability under noise and on refitted models."""
-        return [*self._say_safe(), *self._say_reliability(), *self._say_survival()]
+        return [*self._say_safe(), *self._say_reliability(), *self._say_survival(), *self._say_against()]
 
     def say_then(self, x: Array, output: float) -> str:
         """Return the sentence on a point ``(d,)`` that reaches the target, and the output there."""
@@ -191,6 +192,11 @@ class Narrator:
             return [say("refits.all", n=share.n) if share.n > 1 else say("refits.one")]
         return [say("refits.some", n=share.n, share=self.catalogue.count(share._replace(exact=False))["count"])]
 
+    def _say_against(self) -> list[str]:
+        """Return a sentence on changes against the average effect of their columns, if there are any."""
+        labels = [self.facts.space.label(self.facts.space.position[name]) for name in self.facts.against]
+        return [self.catalogue.say("answer.against", names=self.catalogue.list_names(labels))] if labels else []
+
     def _say_safe(self) -> list[str]:
         safe = self.facts.safe
         if safe is None:
@@ -204,7 +210,9 @@ class Narrator:
             kind = "between" if all(texts) else "at_least" if texts[0] else "at_most"
             ends = [self.catalogue.value(space, j, end, text) for end, text in zip((low, high), texts, strict=True)]
             parts.append(self.catalogue.say(f"safe.{kind}", name=space.label(j), low=ends[0], high=ends[1]))
-        return [self.catalogue.say("safe.sentence", ranges=self.catalogue.join(parts, "range"))] if parts else []
+        covered = {space.position[name] for name in safe.features}
+        sentence = "safe.sentence" if covered.issuperset(self.facts.changed) else "safe.beside"
+        return [self.catalogue.say(sentence, ranges=self.catalogue.join(parts, "range"))] if parts else []
 
 
 # --- for analysts ----------------------------------------------------------------------------------------------------
