@@ -137,8 +137,13 @@ function suggestion() {
   const conditions = [...asked.conditions], efforts = [...asked.efforts];
   const wanted = wantedPosition();
   const fits = (i) => (wanted || i < payload.points.n_suggested) && (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
-  if (wanted && fits(wanted.point) && efforts.length === 0) return { point: wanted.point, from: "frontier" };
   const holds = (i) => !wanted || measureOf(i) >= wanted.reliability - 1e-9;
+  if (wanted && fits(wanted.point) && efforts.length === 0) {
+    // a point of a strategy may be as reliable for less, unless the steps were measured by Explainer.frontier
+    const other = payload.frontier.of === "noise" ? points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts) : -1;
+    const cheaper = other >= 0 && points.cost[other] < points.cost[wanted.point] - 1e-6;
+    return cheaper ? { point: other, from: "known" } : { point: wanted.point, from: "frontier" };
+  }
   if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
   const found = points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts);
   return { point: found, from: "known" };
