@@ -1,6 +1,7 @@
 """The answer in words, in tables and in files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -186,3 +187,29 @@ def test_names_with_control_characters_are_written_out():
 )
 def test_what_models_say_as_targets_put_it(target, output, reached, said):
     assert target.say(output, reached) == said
+
+
+def test_a_range_beside_other_changes_says_that_they_must_be_made():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(50, 10, size=(200, 2)).round(1), columns=["income", "debt"])
+    space = gbce.Space.infer(data, bounds={"income": (0, 55), "debt": (45, 100)})
+    explainer = gbce.Explainer(lambda x: x["income"] - x["debt"], data, space=space)
+    explanation = explainer.explain({"income": 40.0, "debt": 60.0}, gbce.AtLeast(7), seed=0, posterior=False)
+    answer = explanation.answer
+    assert answer.reached
+    assert answer.n_changes == 2
+    for names, beside in ((("income",), True), (("income", "debt"), False)):
+        at = [space.position[name] for name in names]
+        safe = gbce.SafeBox(answer.query.space, names, answer.decision.x[at], answer.decision.x[at] + 0.5)
+        said = replace(explanation, answer=replace(answer, safe=safe))
+        assert ("once the other changes are made" in said.answer.sentence) == beside
+        assert ("With the other changes made" in said.to_text()) == beside
+        assert ("他の変更も行い" in said.to_text("ja")) == beside
+
+
+def test_a_reason_does_not_claim_what_fresh_trials_deny():
+    data = pd.DataFrame({"a": np.linspace(0, 9, 40)})
+    answer = gbce.Explainer(lambda x: x["a"], data).explain({"a": 1.0}, gbce.AtLeast(5), seed=0, posterior=False).answer
+    assert "fresh trials" not in answer.because
+    missed = replace(answer, reliability=answer.reliability._replace(share=0.89, exact=False))
+    assert "fresh trials gave 0.890" in missed.because

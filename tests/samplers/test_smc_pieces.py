@@ -1,6 +1,7 @@
 """Pieces of tempering: moves, islands, errors between runs, proposals."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import gbce
 from gbce._numerics import MATRIX_UP_TO
 from gbce.draws import Draws, Points
 from gbce.draws._draws import _error_of_sum
+from gbce.posterior import Mixture
 from gbce.samplers._importance import draw_candidates
 from gbce.samplers._islands import Islands
 from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
@@ -259,3 +261,11 @@ def test_known_rows_order_known_in_turns():
             turns += [group[i] for i in ([t, order[t]] if t < len(group) else [])]
     first = dict.fromkeys(row.tobytes() for row in turns)
     assert [row.tobytes() for row in lined_up] == list(first)
+
+
+def test_points_that_violate_constraints_have_no_weight_and_leave_no_warning():
+    points = SimpleNamespace(loss=np.zeros((3, 1)), log_correction=np.array([0.0, 1.5, np.inf]))
+    u = Bridge(Mixture(1.0, np.ones(1))).along(points)
+    np.testing.assert_array_equal(u(-1.0), [0.0, 0.0, 0.0])  # constraints do not count yet
+    np.testing.assert_array_equal(u(-0.5), [0.0, 0.75, np.inf])
+    np.testing.assert_array_equal(u(0.0), [0.0, 1.5, np.inf])
