@@ -130,7 +130,7 @@ def test_value_a_hair_below_its_bound_is_told_apart_from_it():
     (problem,) = space.check(pd.DataFrame({"a": [0.0], "b": [1.0 - 1e-7]}))["problem"]
     assert problem.startswith("'b' = 0.9999999 lies below its bound 1.")
     (problem,) = space.check(pd.DataFrame({"a": [0.0], "b": [0.5]}))["problem"]
-    assert problem.startswith("'b' = 0.500 lies below its bound 1.")  # with the digits of the column
+    assert problem.startswith("'b' = 0.5 lies below its bound 1.")  # with the digits of the column
 
 
 @pytest.mark.parametrize(

@@ -399,7 +399,7 @@ class Space:
         Examples
         --------
         >>> Space.infer([[2437.18, 0.5], [4230.5, 0.93], [3100.25, 0.12]]).steps
-        array([50.  ,  0.01])
+        array([10.  ,  0.01])
         """
         return np.where(self.is_computed, 0.0, [readable_step(feature) for feature in self.features])
 
