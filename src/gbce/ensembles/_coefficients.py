@@ -281,7 +281,7 @@ def _expected_fold(mean: Array, sd: Array, low: float, high: float) -> Array:
 # A warning is given above it. Vehtari et al. (2021) recommend 1.01, for chains that run until they mix. Chains here are
 # short (200 steps by default), the worst of many figures counts, and it exceeds one even from a perfect start. 1.2 is
 # chosen by hand, laxer than MAX_R_HAT of gbce.metrics, because only this warning depends on it: chains over networks
-# rarely visit all modes, however long they are (docs/uncertainty.md).
+# rarely visit all modes, however long they are (docs/howto/model-posteriors.md).
 _MAX_R_HAT = 1.2
 _MONITORED_ROWS = 20  # whose outputs must agree between chains of a network; by hand
 # Candidates for the prior precision of largest evidence: standard deviations from 100 to 0.01, ten steps to a power of
