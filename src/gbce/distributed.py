@@ -21,9 +21,9 @@ from gbce.explanation import Status
 if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame
 
-__all__ = ["cast", "dask", "explain_partition", "pack", "schema"]
+__all__ = ["ANSWER_PREFIX", "cast", "dask", "explain_partition", "pack", "schema"]
 
-_PREFIX = "answer_"  # of the columns with the values to aim for
+ANSWER_PREFIX = "answer_"  # of the columns with the values to aim for
 _FROM_ANSWERS = {
     "kind": "str", "reached": "bool", "n_changes": "int64", "cost": "float64", "output": "float64",
     "reliability": "float64", "reliability_low": "float64", "reliability_high": "float64", "survival": "float64",
@@ -84,7 +84,7 @@ def schema(explainer: Packable) -> dict[str, str]:
     """
     space = _unpack(explainer).space
     values = space.frame(np.zeros((0, len(space))))
-    dtypes = {f"{_PREFIX}{name}": _plain_dtype(dtype) for name, dtype in values.dtypes.items()}
+    dtypes = {f"{ANSWER_PREFIX}{name}": _plain_dtype(dtype) for name, dtype in values.dtypes.items()}
     return _FROM_DIAGNOSTICS | _FROM_ANSWERS | _FROM_POSTERIOR | dtypes
 
 
@@ -264,7 +264,7 @@ def _empty_frame(columns: Mapping[str, str]) -> pd.DataFrame:
 def _flatten(table: Any, columns: Mapping[str, str]) -> pd.DataFrame:
     """Return one line per row of an ExplanationTable, in the columns of a schema."""
     known = table.require_encoded("a partition")
-    values = known.space.frame(known.answers).add_prefix(_PREFIX).set_axis(table.answers.index, axis=0)
+    values = known.space.frame(known.answers).add_prefix(ANSWER_PREFIX).set_axis(table.answers.index, axis=0)
     figures = table.distribution.reindex(columns=list(_FROM_POSTERIOR))
     unsampled = (table.diagnostics["sampling"] == "not sampled").to_numpy()
     figures = figures.mask(unsampled[:, None] & np.ones(figures.shape, dtype=bool))

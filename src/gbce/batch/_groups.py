@@ -14,7 +14,7 @@ from gbce.decisions import Rule
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["POSTERIOR", "find_costs", "group_changes", "group_costs"]
+__all__ = ["POSTERIOR", "find_costs", "group_changes", "group_costs", "label_groups"]
 
 POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the draws
 
@@ -75,7 +75,7 @@ def group_costs(
     np.int64(3)
     """
     table = _as_table(explanations)
-    labels = _label_groups(groups, table)
+    labels = label_groups(groups, table.diagnostics.index)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
     cost, se, attained = find_costs(table, rule)
@@ -137,7 +137,7 @@ def group_changes(
     [('a', 'x1'), ('a', 'x2'), ('b', 'x1'), ('b', 'x2')]
     """
     table = _as_table(explanations)
-    labels = _label_groups(groups, table)
+    labels = label_groups(groups, table.diagnostics.index)
     _require_options(mass, n_bootstrap)
     features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
     change, error, prior = (
@@ -246,8 +246,8 @@ def _as_table(explanations: Any) -> ExplanationTable:
     return stack_records([record_of(one) for one in listed], labels, 0, 0)
 
 
-def _label_groups(groups: Any, table: ExplanationTable) -> pd.Series:
-    rows = table.diagnostics.index
+def label_groups(groups: Any, rows: pd.Index) -> pd.Series:
+    """Return the group of each row by its label, from a sequence in order, or a Series or mapping by row label."""
     if isinstance(groups, (pd.Series, Mapping)):
         known = groups if isinstance(groups, Mapping) else groups.to_dict()
         missing = [row for row in rows if row not in known]

@@ -1,0 +1,146 @@
+"""Read the answers of many rows from a table in memory or from stored lines, as encoded arrays.
+
+Everything in this room starts from these arrays, so that it does not matter whether the rows were explained in this
+process or are lines of a data set that another one wrote.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import show
+from gbce.base import Array, Target
+from gbce.batch import ExplanationTable
+from gbce.distributed import ANSWER_PREFIX
+from gbce.explanation import AnswerKind, Status
+from gbce.space import Space
+
+if TYPE_CHECKING:
+    from gbce.explainer import Explainer
+
+__all__ = ["AnsweredRows", "read_answers"]
+
+_ROW = "row_"  # prefix of the columns of stored lines that hold the row itself
+_STORED = ("status", "kind", "reached", "cost", "reliability", "reliability_low", "reliability_high")
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredRows:
+    """The rows of a table and their answers, as plain arrays.
+
+    Parameters
+    ----------
+    space : Space
+        The features.
+    labels : Index of n
+        The labels of the rows.
+    x0, answers : ndarray of shape (n, d)
+        The rows and their answers; the row itself where there is none.
+    answered : ndarray of shape (n,)
+        Whether a row has an answer that reaches the target.
+    already : ndarray of shape (n,)
+        Whether the row reaches the target as it is.
+    failed : ndarray of shape (n,)
+        Whether the row could not be explained.
+    reliability : ndarray of shape (n, 3)
+        Of each answer, with the ends of its 95% interval; NaN where it is not known.
+    cost : ndarray of shape (n,)
+        Of each answer, in units of each feature's scale; NaN without one.
+    target : Target, optional
+        What the rows were explained for; None where rows have different ones or lines do not tell.
+    """
+
+    space: Space
+    labels: pd.Index
+    x0: Array
+    answers: Array
+    answered: Array
+    already: Array
+    failed: Array
+    reliability: Array
+    cost: Array
+    target: Target | None = None
+
+    def __len__(self) -> int:
+        return len(self.x0)
+
+    def take(self, where: Array) -> "AnsweredRows":
+        """Return the rows at some positions, or where a mask holds."""
+        names = ("labels", "x0", "answers", "answered", "already", "failed", "reliability", "cost")
+        return replace(self, **{name: getattr(self, name)[where] for name in names})
+
+
+def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRows:
+    """Read the answers of many rows.
+
+    Parameters
+    ----------
+    table : ExplanationTable or DataFrame
+        From ``explain_many``, or stored lines: the columns of :func:`gbce.distributed.schema` with ``row_<column>``
+        for each column of the data, and the row's ``label`` if it has one.
+    explainer : Explainer, optional
+        Whose space stored lines are encoded with; a table in memory has its own.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:3], gbce.AtLeast(2), seed=0, progress=False, posterior=False)
+    >>> rows = read_answers(table)
+    >>> rows.x0.shape, rows.answered.tolist(), rows.target
+    ((3, 2), [True, True, True], AtLeast(y=2.0, ...))
+    """
+    if isinstance(table, ExplanationTable):
+        return _read_table(table)
+    if isinstance(table, pd.DataFrame):
+        return _read_lines(table, explainer)
+    raise TypeError(
+        f"table must be an ExplanationTable from explain_many or a DataFrame of stored lines, not {show(table)}"
+    )
+
+
+def _read_table(table: ExplanationTable) -> AnsweredRows:
+    known = table.require_encoded("a policy")
+    if not table.has_answers and len(table) > len(table.errors):
+        raise ValueError("no row of the table has an answer: explain the rows with rules and with a policy")
+    lines, status = table.answers, table.diagnostics["status"].to_numpy()
+    targets = {fact.target for fact in table.facts if fact is not None}
+    return AnsweredRows(
+        known.space, lines.index, known.x0, known.answers, known.answered & lines["reached"].to_numpy(dtype=bool),
+        status == Status.ALREADY_REACHED, status == Status.FAILED, _reliability_of(lines),
+        lines["cost"].to_numpy(dtype=float), targets.pop() if len(targets) == 1 else None,
+    )  # fmt: skip
+
+
+def _reliability_of(lines: pd.DataFrame) -> Array:
+    return lines[["reliability", "reliability_low", "reliability_high"]].to_numpy(dtype=float)
+
+
+def _read_lines(lines: pd.DataFrame, explainer: "Explainer | None") -> AnsweredRows:
+    """Read stored lines, whose space is that of the explainer."""
+    if explainer is None:
+        raise ValueError("stored lines do not hold the features: give explainer=, the one that explained the rows")
+    space = explainer.space
+    columns = list(space.frame(np.zeros((0, len(space)))).columns)
+    wanted = [*_STORED, *(f"{prefix}{name}" for prefix in (_ROW, ANSWER_PREFIX) for name in columns)]
+    missing = [name for name in wanted if name not in lines.columns]
+    if missing:
+        raise ValueError(
+            f"the lines have no column {show(missing[0])}: read a whole data set of explain_many, rows included"
+        )
+    failed = (lines["status"] == Status.FAILED).to_numpy()
+    if failed.any():  # a row that does not fit the space cannot be encoded
+        lines = lines[~failed]
+    x0, answers = (
+        space.encode(lines[[f"{prefix}{name}" for name in columns]].set_axis(columns, axis=1), what="stored rows")
+        for prefix in (_ROW, ANSWER_PREFIX)
+    )
+    kind = lines["kind"].to_numpy(dtype=object)
+    return AnsweredRows(
+        space, pd.Index(lines["label"] if "label" in lines.columns else lines.index, name="row"), x0, answers,
+        lines["reached"].to_numpy(dtype=bool) & (kind != ""), kind == str(AnswerKind.NOTHING),
+        np.zeros(len(lines), dtype=bool), _reliability_of(lines), lines["cost"].to_numpy(dtype=float),
+    )  # fmt: skip
