@@ -90,8 +90,8 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
     >>> table = explainer.explain_many(data[:3], gbce.AtLeast(2), seed=0, progress=False, posterior=False)
     >>> rows = read_answers(table)
-    >>> rows.x0.shape, rows.answered.tolist(), rows.target
-    ((3, 2), [True, True, True], AtLeast(y=2.0, ...))
+    >>> rows.x0.shape, rows.answered.tolist(), rows.target.describe()
+    ((3, 2), [True, True, True], 'at least 2')
     """
     if isinstance(table, ExplanationTable):
         return _read_table(table)
