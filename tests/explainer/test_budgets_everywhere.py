@@ -125,7 +125,7 @@ def test_every_method_that_asks_a_model_is_here():
 def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
     world = World(clock, target).know()
     answers = {}
-    for most in (1, 2, 3, 5, 10, 30, 100, 400, 1_500, 5_000):
+    for most in (1, 2, 3, 5, 10, 30, 100, 400, 1_500, 5_000) if target is NUMBER else (2, 30, 5_000):
         world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[most], rows, _ = world.ask(name, max_model_rows=most)
         # explain_many has so many for each row; what is set up once is the first one's
@@ -149,7 +149,7 @@ def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
 def test_time_is_overrun_by_a_batch_at_most(clock, name, target):
     world = World(clock, target).know()
     answers = {}
-    for seconds in (1e-4, 0.02, 0.1, 0.5, 2.0, 8.0):
+    for seconds in (1e-4, 0.02, 0.1, 0.5, 2.0, 8.0) if target is NUMBER else (1e-4, 0.1, 8.0):
         world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[seconds], _, passed = world.ask(name, time_budget=seconds)
         # the few rows of an answer itself may be asked when time is over

@@ -46,7 +46,7 @@ def test_another_order_of_columns_gives_the_same_answer(name):
     model, data = MODELS[name]
     mixed = data[list(RNG.permutation(data.columns))]
     mixed = mixed if list(mixed) != list(data) else data[list(data)[::-1]]
-    (explainer, one), (_, other) = explained(model, data), explained(model, mixed)
+    (explainer, one), (again, other) = explained(model, data), explained(model, mixed)
     assert np.array_equal(one.draws.x, other.draws.x)
     assert one.answer.sentence == other.answer.sentence
     assert list(other.counterfactuals) == list(mixed)  # tables have the user's order
@@ -55,8 +55,8 @@ def test_another_order_of_columns_gives_the_same_answer(name):
     table = explainer.explain_many(mixed.iloc[[PLACE]], one.target, seed=0, progress=False)
     assert table.answers["sentence"].tolist() == [one.answer.sentence]
     said = np.asarray(model.predict(data.iloc[:9]))
-    ask = gbce.Explainer(model, mixed)._session.predictors[0]
-    outputs = ask(explained(model, mixed)[0]._session.data[:9], use_predict=True)
+    ask = again._session.predictors[0]
+    outputs = ask(again._session.data[:9], use_predict=True)
     assert np.array_equal(said, outputs.values if outputs.decided is None else np.array(ask.classes)[outputs.decided])
 
 

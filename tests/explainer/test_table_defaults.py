@@ -72,9 +72,10 @@ def test_where_the_prior_is_sparse_and_where_the_papers_gaussian():
 # --- what columns can be ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prior", [None, gbce.Gaussian()], ids=["default", "Gaussian"])
 @pytest.mark.parametrize(
-    "options", [{}, {"one_hot": ONE_HOT, "constraints": ["amount <= 9000"]}], ids=["plain", "more"]
+    ("prior", "options"),
+    [(gbce.Gaussian(), {}), (None, {"one_hot": ONE_HOT, "constraints": ["amount <= 9000"]})],
+    ids=["Gaussian", "default with more"],
 )
 def test_no_draw_and_no_decision_is_what_a_column_cannot_be(prior, options):
     """The score rises where debts turn negative, shares exceed one and rates four: with room, draws go there."""
