@@ -21,47 +21,48 @@ FIGURES = ("fig1", "fig2", "fig3", "fig3b")
 _INTRODUCTION = """# The paper, recomputed
 
 `make paper` (`python -m experiments`) writes this page. It recomputes Section 3 of *A Generalized-Bayes Perspective
-on Counterfactual Explanations* with `gbce`. All numbers outside the columns called "paper", and all sentences under
-Reading, come from that run. {how} [Notes](paper-notes.md), written by hand, explain choices where the paper is
-silent."""
+on Counterfactual Explanations* with `gbce`. All numbers outside the columns headed "paper", and all sentences under
+Reading, come from that run. {how} The [notes](paper-notes.md), written by hand, explain what was chosen where the
+paper is silent."""
 
 _CLAIMS = """## Claim by claim
 
-A claim about one run is checked in every run, {seeds} seeds with these models and {few} with each of {refits} refits.
-It is *reproduced* if it holds in at least 95% of the runs, *not reproduced* if in at most 5%, and *within noise*
-otherwise. A claim about all runs together, or about a figure made once, has *one check*. Real-data claims compare
-means over base points, and resamples of these are the runs; because the data are not the paper's ({label}), the
-verdict is only about the shape. *Circular* tells whether the base point was fitted to the numbers of the claim: to
-all (yes), some (partly) or none (no)."""
+A claim about a single run is checked in every run: {seeds} seeds with these models, and {few} with each of {refits}
+refits. It is *reproduced* if it holds in at least 95% of the runs, *not reproduced* if it holds in at most 5%, and
+*within noise* otherwise. A claim about all runs together, or about a figure that is made once, has *one check*. For
+real data, claims compare means over base points, and the runs are resamples of the base points; because the data are
+not the paper's ({label}), only the shape is judged. *Circular*: whether the base point was fitted to all (yes), some
+(partly) or none (no) of the numbers in the claim."""
 
 _ORDERS = """## Contrary results
 
 Each figure is compared between the rules of a method, between the methods of a rule, and between DirectOpt and the
-rules of Gibbs. Listed are the pairs with the opposite of the paper's order in at least 95% of the runs (real data: of
-resamples of the base points)."""
+rules of Gibbs. The table lists the pairs whose order is the opposite of the paper's in at least 95% of the runs (for
+real data, of the resamples of base points)."""
 
 _NUMBERS = """## The paper's numbers beside ours
 
-z is our mean minus the paper's number, over the SD of one run: over {seeds} seeds with these models or, *with
-refits*, over seeds and {refits} refits, for which the data are drawn and the models ranked and fitted again. In
-Figures 3 and 3b the SD is that of a mean over five base points; in the real-data tables it is over base points, and
-the data are not the paper's. *Fitted* marks numbers to which the base point was fitted."""
+z is our mean minus the paper's number, divided by the SD between runs: {seeds} seeds with these models or, *with
+refits*, seeds and {refits} refits, for each of which new data are drawn and the models ranked and fitted again. In
+Figures 3 and 3b the SD is that of a mean over five base points; in the real-data tables it is the SD between base
+points, and the data are not the paper's. *Fitted* marks numbers to which the base point was fitted."""
 
 _CLUES = """## Base points
 
-The paper does not print its base points. They were sought under the true function, so that the figures below come
-close to the paper's: in 10-D by a search (`python -m experiments search-base-points`), in 2-D by quadrature. *Error*
-is a rough guess of the error of one run of the paper; *gap* is in such errors."""
+The paper does not print its base points. These were chosen so that the figures below, computed under the true
+function, come close to the paper's: in 10-D by a search (`python -m experiments search-base-points`), in 2-D by
+quadrature. *Error* is a rough guess of the error of a single run in the paper; *gap* is in units of that error."""
 
 _READINGS = """## The loss of several models
 
-SP and Tail of ModelUnc under four readings of "the loss" of several models. *Gap* is the distance of their ratios to
-the Gibbs figures from the paper's own ratios, in logarithms. All other tables use the best model's loss."""
+With several models, "the loss" can be read in four ways. The table has SP and Tail of ModelUnc under each of them, and
+their ratios to the Gibbs figures; *gap* is the distance of the logarithms of these ratios from the paper's. All other
+tables use the best model's loss."""
 
 _REAL = """## Real data
 
-The paper's Google Trends series are not public. Source of the tables below: {label}. [Trends](trends.md) explains how
-to use your own download."""
+The paper's Google Trends series are not public. The tables below were made from: {label}. [Trends](trends.md) explains
+how to use your own download."""
 
 #: all text of the page that no result changes
 DEFINITIONS = (_INTRODUCTION, _CLAIMS, _ORDERS, _NUMBERS, _CLUES, _READINGS, _REAL)

@@ -30,8 +30,8 @@ def claims_on_simulated_data(results: Results) -> str:
         "within noise": judged["verdict"].str.startswith("within noise"),
     }
     circular = int((groups["reproduced"] & (judged["circular"] != "no")).sum())
-    parts = [f"**Tables 1 and 2.** {len(judged)} claims about one run: {_tally(groups)}."]
-    parts.append(f"Wholly or partly circular among those reproduced: {circular}.")
+    parts = [f"**Tables 1 and 2.** Of {len(judged)} claims about a single run, {_tally(groups)}."]
+    parts.append(f"For {circular} of those reproduced the base point was fitted to some or all of the claim's numbers.")
     if groups["not reproduced"].any():
         parts.append(f"Not reproduced: {_names(judged[groups['not reproduced']])}.")
     return " ".join([*parts, _once(once)])
@@ -51,11 +51,11 @@ def claims_on_real_data(results: Results) -> str:
     """Count the claims of the real-data tables by shape, and name those of another shape."""
     claims = results["claims"]
     claims = claims[claims["claim"].str.startswith("real")]
-    shapes = ("same shape", "another shape", "within noise")
-    groups = {name: claims["verdict"].str.startswith(name) for name in shapes}
-    parts = [f"**Real data.** {len(claims)} claims: {_tally(groups)}."]
-    if groups["another shape"].any():
-        parts.append(f"Another shape: {_names(claims[groups['another shape']])}.")
+    shapes = {"of the same shape": "same shape", "of another shape": "another shape", "within noise": "within noise"}
+    groups = {name: claims["verdict"].str.startswith(start) for name, start in shapes.items()}
+    parts = [f"**Real data.** Of {len(claims)} claims, {_tally(groups)}."]
+    if groups["of another shape"].any():
+        parts.append(f"Of another shape: {_names(claims[groups['another shape']])}.")
     return " ".join(parts)
 
 
@@ -65,12 +65,12 @@ def numbers(results: Results) -> str:
     counts = results["counts"]
     for line in counts[counts["which"] == "all"].itertuples(index=False):
         of, _, size, two, three, two_refits, three_refits = line
-        refits = "" if pd.isna(two_refits) else f" (with refits {int(two_refits)} and {int(three_refits)})"
-        parts.append(f"{of}: {two} of {size} lie beyond 2 SD and {three} beyond 3{refits}.")
+        refits = "" if pd.isna(two_refits) else f" (with refits: {int(two_refits)} and {int(three_refits)})"
+        parts.append(f"{of}: {two} of {size} differ by more than 2 SD, {three} by more than 3{refits}.")
     every = _every_number(results)
     far = every.reindex(every["z, refits"].abs().sort_values(ascending=False).index).head(_LARGEST)
     named = [f"{_called(line)} ({_against(line)})" for line in far.to_dict("records")]
-    return " ".join([*parts, f"Largest z with refits: {'; '.join(named)}."])
+    return " ".join([*parts, f"The largest z with refits: {'; '.join(named)}."])
 
 
 def base_points(results: Results) -> str:
@@ -83,7 +83,8 @@ def base_points(results: Results) -> str:
             for line in clues[clues["gap"].abs() > 2].to_dict("records")
         ]
         beyond = "; ".join(far) or "none"
-        parts.append(f"{data}: rms distance from {len(clues)} clues {rms:.2f} errors; beyond 2 errors: {beyond}.")
+        missed = f"{data}: {len(clues)} clues are missed by {rms:.2f} errors (root mean square)"
+        parts.append(f"{missed}; missed by more than 2 errors: {beyond}.")
     return " ".join(parts)
 
 
@@ -94,8 +95,8 @@ def opposite_orders(results: Results) -> str:
         count = pairs["order"].value_counts()
         same, contrary, undecided = (int(count.get(name, 0)) for name in ("same", "contrary", "open"))
         parts.append(
-            f"{data}: of {len(pairs)} ordered pairs of the paper's numbers, {same} have the same order here, "
-            f"{contrary} the opposite, {undecided} are undecided."
+            f"{data}: of {len(pairs)} pairs that differ in the paper, {same} have the same order here, {contrary} the "
+            f"opposite order, and {undecided} are undecided."
         )
     return " ".join(parts)
 
@@ -109,7 +110,7 @@ def models(results: Results) -> str:
         for data, model, mse, theirs, their_mse in zip(*(best[name] for name in columns), strict=True)
     ]
     same = int((best["model"] == best["paper's model"]).sum())
-    return f"**Best models.** {'; '.join(parts)}. Same kind as the paper's: {same} of {len(best)}."
+    return f"**Best models.** {'; '.join(parts)}. Of the same kind as the paper's: {same} of {len(best)}."
 
 
 PARAGRAPHS: tuple[Callable[[Results], str], ...] = (
@@ -131,14 +132,15 @@ def _split(claims: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _once(claims: pd.DataFrame) -> str:
     holds = claims["verdict"].str.startswith("holds")
-    parts = [f"Claims with a single check: {int(holds.sum())} of {len(claims)} hold."]
+    parts = [f"Claims with a single check that hold: {int(holds.sum())} of {len(claims)}."]
     if not holds.all():
-        parts.append(f"Not: {_names(claims[~holds])}.")
+        parts.append(f"Those that do not: {_names(claims[~holds])}.")
     return " ".join(parts)
 
 
 def _tally(groups: Mapping[str, pd.Series]) -> str:
-    return ", ".join(f"{int(chosen.sum())} {name}" for name, chosen in groups.items())
+    """List how many claims are of each group; the first verb serves all."""
+    return ", ".join(f"{int(chosen.sum())} {name}" for name, chosen in groups.items()).replace(" ", " are ", 1)
 
 
 def _names(claims: pd.DataFrame) -> str:

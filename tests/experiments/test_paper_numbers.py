@@ -142,26 +142,26 @@ def test_resamples_are_means_over_the_same_base_points_in_every_column():
 def test_sentences_say_what_the_tables_say():
     claims = claims_frame(_every_claim()).reset_index()
     said = sentences.claims_on_simulated_data({"claims": claims})
-    assert "24 claims about one run: 24 reproduced, 0 not reproduced, 0 within noise." in said
+    assert "Of 24 claims about a single run, 24 are reproduced, 0 not reproduced, 0 within noise." in said
     circular = int((claims["circular"] != "no").sum())
-    assert f"Wholly or partly circular among those reproduced: {circular}." in said
+    assert f"For {circular} of those reproduced the base point was fitted" in said
     assert circular > 0
     contrary = claims_frame(_every_claim(flip=-1.0)).reset_index()
     said = sentences.claims_on_simulated_data({"claims": contrary})
-    assert "2 reproduced, 22 not reproduced, 0 within noise." in said  # negatives are "at most" what is asked, too
+    assert "2 are reproduced, 22 not reproduced, 0 within noise." in said  # negatives are "at most" what is asked, too
     assert "Not reproduced: 2-D: Mean is nearest to the base point (" in said
 
     clues = pd.DataFrame({"data": ["10-D"] * 2, "clue": ["SP", "Plu of Mean"], "paper": [0.601, 2.212],
                           "base point": [0.6, 1.803], "error": [0.013, 0.049], "gap": [-0.1, -8.3]})  # fmt: skip
     said = sentences.base_points({"clues": clues})
-    assert "beyond 2 errors: Plu of Mean (1.803, paper 2.212)." in said
-    assert "rms distance from 2 clues 5.87 errors" in said
-    assert "beyond 2 errors: none." in sentences.base_points({"clues": clues.assign(gap=0.0)})
+    assert "by more than 2 errors: Plu of Mean (1.803, paper 2.212)." in said
+    assert "2 clues are missed by 5.87 errors" in said
+    assert "by more than 2 errors: none." in sentences.base_points({"clues": clues.assign(gap=0.0)})
 
     count = {"numbers of": ["Tables"], "which": ["all"], "numbers": [92], "a": [30], "b": [20], "c": [9.0], "d": [4.0]}
     number = {"data": "10-D", "method": "Gibbs", "rule": "posterior", "figure": "Tail", "paper": 1.413,
               "mean, refits": 1.9, "z, refits": 4.2}  # fmt: skip
     tables = {name: pd.DataFrame([number]) for name in ("table1", "table1-posterior", "table2", "table2-posterior")}
     said = sentences.numbers({"counts": pd.DataFrame(count), **tables, "varimp": pd.DataFrame([number])})
-    assert "Tables: 30 of 92 lie beyond 2 SD and 20 beyond 3 (with refits 9 and 4)." in said
+    assert "Tables: 30 of 92 differ by more than 2 SD, 20 by more than 3 (with refits: 9 and 4)." in said
     assert "10-D Gibbs Tail (here 1.900, paper 1.413, z +4.2)" in said
