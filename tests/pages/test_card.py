@@ -71,6 +71,17 @@ def test_what_cannot_change_is_a_chip(browser, loan, loan_file):
         assert page.locator("#plan-sentence").inner_text() == str(loan.answer)
 
 
+def test_the_reasons_of_the_answer_are_called_its_own_beside_another_suggestion(browser, loan, loan_file):
+    moved = loan.space.names.index(loan.answer.changes.index[0])
+    with opened(browser, loan_file) as page:
+        title = page.locator("#why summary")
+        assert title.inner_text() == "Why this, and how sure"
+        page.locator(f"[data-chip='{moved}']").click()
+        assert title.inner_text() == "The original answer: why, and how sure"
+        page.locator("#reset").click()
+        assert title.inner_text() == "Why this, and how sure"
+
+
 def test_reliability_and_the_number_of_columns_work_together(browser, loan, loan_file):
     """The suggestion is the cheapest point known to be as reliable and to change as few columns, or there is none."""
     found = loan.strategies

@@ -175,7 +175,11 @@ function cardSection() {
     reset.disabled = !changed;
     for (const button of buttons.querySelectorAll("[data-copy]")) button.disabled = point < 0;
   });
-  const why = make("details", { class: "small", id: "why" }, make("summary", {}, "Why this, and how sure"),
+  const whyTitle = make("summary", {}, "Why this, and how sure");
+  // the facts below are the answer's, whatever the card shows by now
+  updates.push(() => setText(whyTitle, view.plan.from === "answer" || !payload.answer ? "Why this, and how sure"
+    : "The original answer: why, and how sure"));
+  const why = make("details", { class: "small", id: "why" }, whyTitle,
     make("dl", { class: "facts" }, whyFacts().map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])),
     payload.notes.length ? make("ul", { class: "notes" }, payload.notes.map((note) => make("li", {}, note))) : null);
   return make("section", { id: "answer", "aria-labelledby": "answer-title" },
