@@ -137,11 +137,10 @@ class Pace:
 
 
 class _ThreadCaller:
-    """Call functions in a worker thread, and abandon the thread if a function does not return.
+    """Call functions in a worker thread, and abandon the thread if a function does not return."""
 
-    The thread is kept from call to call, because a new one may cost a model a new thread pool. It is a daemon, so that
-    the interpreter does not wait for it, and ends after a while without calls.
-    """
+    # Kept from call to call, because a new thread may cost a model a new thread pool; a daemon, so that the interpreter
+    # does not wait for it; and it ends after a while without calls.
 
     def __init__(self) -> None:
         self._worker: _Worker | None = None

@@ -449,11 +449,7 @@ def _drop_latent(points: Points) -> Points:
 
 
 def _relabel_runs(groups: Array, where: Array) -> Array:
-    """Return run labels ``(n,)`` of the points at ``where`` such that the largest still gives the number of runs.
-
-    The last label must occur for that, so it is swapped with one that does. If there are more runs than points, labels
-    are compacted.
-    """
+    """Return run labels ``(n,)`` of the points at ``where`` such that the largest still gives the number of runs."""
     last, kept = int(groups.max()), groups[where]
     if last >= len(kept):
         return np.unique(kept, return_inverse=True)[1]
@@ -470,10 +466,7 @@ def _compute_evidence_error(
 
 
 def _error_of_sum(contributions: Array, groups: Array | None, *, student: bool = True) -> Array:
-    """Return the standard error of a sum of contributions ``(N, ...)`` with expectation zero.
-
-    Between few runs it is enlarged by Student's t, so that 1.96 times the error still covers 95%.
-    """
+    """Return the standard error of a sum of contributions ``(N, ...)`` with expectation zero; few runs enlarge it."""
     if groups is None:
         return np.sqrt(np.square(contributions).sum(axis=0))
     n = int(groups.max()) + 1

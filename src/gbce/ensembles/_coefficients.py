@@ -79,13 +79,10 @@ def _with_weak_prior(problem: Problem, spread: float) -> Problem:
 
 
 def _squared_losses(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
-    """Return the prequential losses ``(g,)`` of linear regression with unknown noise variance, for all etas.
-
-    The prior is the conjugate one of the paper, normal-inverse-gamma around the noise of the problem. A known variance
-    would hide what SafeBayes detects: a posterior concentrated on a variance that is wrong for the next row. Version
-    "I" predicts with the posterior means of coefficients and variance, ``b / (a - 1)``, which exists from the second
-    row on; the first is predicted alike by all rates.
-    """
+    """Return the prequential losses ``(g,)`` of linear regression with unknown noise variance, for all etas."""
+    # The prior is the paper's conjugate one. A known variance would hide what SafeBayes detects: a posterior
+    # concentrated on a variance that is wrong for the next row. Version "I" predicts with posterior means; that of the
+    # variance, b / (a - 1), exists from the second row on, so all rates predict the first one alike.
     rows = problem.net.jacobian(np.zeros(problem.net.n_parameters), problem.X[order])[:, 0]
     cov = np.repeat(np.linalg.inv(problem.precision)[None] / likelihood.sd**2, len(etas), axis=0)  # over the variance
     mean = np.zeros((len(etas), rows.shape[1]))
@@ -254,10 +251,8 @@ def _clipped_square(mean: Array, sd: Array, most: float) -> Array:
 
 
 def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
-    """Return ``E min(log(1 + exp(-u)), most)`` for normal u: constant up to an edge, and a sum of two parts beyond it.
-
-    The parts are ``max(-u, 0)``, in closed form, and ``log(1 + exp(-|u|))``, which is smooth on either side of zero.
-    """
+    """Return ``E min(log(1 + exp(-u)), most)`` for normal u, in two parts beyond an edge."""
+    # max(-u, 0) in closed form, and log(1 + exp(-|u|)), which is smooth on either side of zero
     edge = -(most + math.log(-math.expm1(-most)))  # where the loss is ``most``
     low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
     at_low, at_zero = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, zero))

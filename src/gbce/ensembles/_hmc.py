@@ -208,12 +208,9 @@ def network_chains(
 
 
 def _propose_rescaling(net: Net) -> Jump:
-    """Return a jump that multiplies the incoming weights of a hidden unit by a random factor and divides the outgoing.
-
-    Outputs hardly change where the unit is nearly linear (and not at all with relu), but the energy is sharply curved
-    in this direction: step sizes that suit most places are far too long where weights are small, and chains would be
-    stuck there for hundreds of steps.
-    """
+    """Return a jump that multiplies a hidden unit's incoming weights by a random factor and divides the outgoing."""
+    # Outputs hardly change, but the energy is sharply curved in this direction: step sizes that suit most places are
+    # far too long where weights are small, and chains would be stuck there for hundreds of steps.
     exponents = net.scalings
 
     def jump(theta: Array, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -415,12 +415,7 @@ def solve_eta_among(
 
 
 def _is_monotone(loss: Array, reached: Array, mixture: Mixture) -> bool:
-    """Whether the shortfall can only decrease as eta grows.
-
-    With one model, a larger eta moves weight from points of higher loss to points of lower loss. That raises the
-    success probability if points that reach the target have lower losses than all others, as with a target on one
-    number or on one of two classes. A sum of losses, several classes, or several models guarantee nothing of the kind.
-    """
+    """Whether the shortfall can only decrease as eta grows: one model, with lower losses wherever it reaches."""
     counted = mixture.weights > 0
     if not counted[0] or counted.sum() > 1:
         return False
@@ -429,11 +424,7 @@ def _is_monotone(loss: Array, reached: Array, mixture: Mixture) -> bool:
 
 
 def _walk_path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[float, Array]]:
-    """Yield etas from near zero to ``top`` in small steps, each with its weights.
-
-    Probabilities differ by at most the total variation between two distributions, so steps bounded by it miss nothing
-    large in between, whatever the dimension.
-    """
+    """Yield etas from near zero to ``top`` in steps bounded in total variation, each with its weights."""
     before, eta = weights(0.0), top
     now = weights(eta)
     while eta > 0 and _compute_total_variation(before, now) > _STEP:

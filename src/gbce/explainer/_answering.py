@@ -164,11 +164,8 @@ def _choose_answer(
     decisions: Sequence[Decision],
     depends: bool,
 ) -> Decision:
-    """Return the policy's point ``last`` if it reaches the target, else the best known point the model confirms.
-
-    Points are confirmed one row at a time. If outputs depend on the batch (``depends``), prefer the cheapest decision
-    that reaches, then the cheapest evaluated point.
-    """
+    """Return the policy's point ``last`` if it reaches the target, else the best one the model confirms, row by row."""
+    # if outputs depend on the batch, the cheapest decision that reaches comes first, then the cheapest evaluated point
     if last.reached[0]:
         return last
     if not depends:
@@ -357,10 +354,8 @@ def _simulate_noise(query: Query, first: GibbsPosterior, decision: Decision) -> 
 def _judge_by_refits(
     query: Query, refits: GibbsPosterior, draws: Draws, policy: Rule, decision: Decision
 ) -> tuple[Share | None, str]:
-    """Return the share of refits that accept a decision, and why they do not confirm it; empty if they do.
-
-    Held-out refits judge if there are any. A share alone confirms nothing: most of a few models may agree by chance.
-    """
+    """Return the share of refits that accept a decision, and why they do not confirm it; empty if they do."""
+    # held-out refits judge if there are any; a share alone confirms nothing, as most of a few may agree by chance
     choosing, confirming = split_refits(refits) if isinstance(policy, Reliable) else (refits, refits)
     judges, promised = confirming or choosing, _read_promise(policy)
     copies = min(judges.affords(_REFIT_COPIES), _REFIT_COPIES)

@@ -85,10 +85,8 @@ def _require_possible(conditions: Sequence[Condition], space: Space, *, sparse: 
 
 
 def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explanation:
-    """Drop decisions and evaluated points that violate a condition; their rules choose among known points if they can.
-
-    Draws never violate one, but a rule that starts from the row may return to it when the row itself does.
-    """
+    """Drop decisions and evaluated points that violate a condition; rules may choose among known points instead."""
+    # draws never violate one, but a rule that starts from the row may return to it when the row itself does
     draws, query = found.draws, found.query
     if draws.seen is not None:
         inside = meets(conditions, found, draws.seen.x)

@@ -139,11 +139,9 @@ def _compute_loss_unit(draws: Draws) -> float:
 
 
 def _estimate_share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
-    """Estimate the error of the share of draws below the quantile ``t``, as of a plain share of ``level``.
-
-    Draws equal to ``t`` are split so that exactly ``level`` lies below. Split ones differ little from that level and
-    would make the error look small, so they only determine how many independent draws the pool is worth.
-    """
+    """Estimate the error of the share of draws below the quantile ``t``, as of a plain share of ``level``."""
+    # Draws equal to t are split so that exactly this share lies below. Split ones hardly differ from it and would make
+    # the error look small, so they only determine how many independent draws the pool is worth.
     own = loss[draws.index]
     less, equal = float(draws.weights @ (own < t)), float(draws.weights @ (own == t))
     split = min(max((level - less) / equal, 0.0), 1.0)

@@ -404,11 +404,7 @@ def _find_weighted(draws: Draws) -> tuple[Array, Array]:
 
 
 def _thin(draws: Draws, where: Array, log_prior: Array, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Sample about ``n`` points by their posterior and prior weights, and reweight them.
-
-    Weights are divided by the inclusion probabilities, which keeps means unbiased at any eta (Horvitz and Thompson,
-    1952).
-    """
+    """Sample about ``n`` points by their posterior and prior weights, reweighted by Horvitz and Thompson (1952)."""
     with np.errstate(under="ignore"):
         before = np.exp(log_prior - log_prior.max())
     size = 0.5 * before / before.sum() + 0.5 * draws.pool_weights[where]

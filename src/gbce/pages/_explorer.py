@@ -450,11 +450,9 @@ def _list_etas(mixture: Mixture, n_models: int) -> Array:
 
 
 def _pack_potentials(mixture: Mixture, loss: Array, etas: Array, fixed: bool) -> dict[str, Any]:
-    """Return the losses or potentials from which the page computes weights at any eta of the slider.
-
-    ``how`` is ``"none"`` (fixed weights), ``"one"`` (eta times one loss), ``"any"`` (the mixture of a few models'
-    losses, the member t = eta of the entropic family) or ``"steps"`` (the potential at every eta).
-    """
+    """Return the losses or potentials from which the page computes weights at any eta of the slider."""
+    # "none": fixed weights; "one": eta times one loss; "any": the mixture of a few models' losses, the member t = eta
+    # of the entropic family; "steps": the potential at every eta
     counted, most = mixture.weights > 0, float(etas.max())
     if fixed:
         return {"how": "none", "losses": [], "shares": []}

@@ -161,13 +161,7 @@ def _find_level_shares(explanation: Explanation, j: int) -> Array:
 
 
 def _choose_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]:
-    """Return the codes of at most ``most`` levels, in order: those of ``fixed``, then the most probable.
-
-    Examples
-    --------
-    >>> _choose_levels(np.array([0.1, 0.0, 0.6, 0.3]), [1.0], 2)
-    [1, 2]
-    """
+    """Return the codes of at most ``most`` levels, in order: those of ``fixed``, then the most probable."""
     kept = list(dict.fromkeys(int(code) for code in fixed))
     for code in np.argsort(-np.asarray(share), kind="stable"):
         if len(kept) >= most:

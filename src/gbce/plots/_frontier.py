@@ -96,13 +96,7 @@ class _VerticalAxis:
 
 
 def _best_by_cost(cost: Array, loss: Array) -> Array:
-    """Return the positions of points of less loss than all cheaper ones, the cheapest first.
-
-    Examples
-    --------
-    >>> _best_by_cost(np.array([0.0, 2.0, 1.0, 3.0]), np.array([9.0, 5.0, 6.0, 7.0])).tolist()
-    [0, 2, 1]
-    """
+    """Return the positions of points of less loss than all cheaper ones, the cheapest first."""
     order = np.lexsort((loss, cost))
     best = np.minimum.accumulate(loss[order])
     first = np.append(True, best[1:] < best[:-1])

@@ -294,13 +294,7 @@ def _format_pair(text: Any, now: float, then: float) -> tuple[str, str]:
 
 
 def _format_range(low_text: str, high_text: str, low: float, high: float) -> str:
-    """Format a range.
-
-    Examples
-    --------
-    >>> _format_range("3", "", 3.0, np.inf), _format_range("1", "2", 1.0, 2.0)
-    ('3 or more', '1 to 2')
-    """
+    """Format a range, such as "1 to 2" or "3 or more"."""
     if not np.isfinite(low) and not np.isfinite(high):
         return "any value"
     if not np.isfinite(high):

@@ -138,11 +138,8 @@ def _in_one_thread(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
-    """Return a forest's method without scikit-learn's overhead of a tenth of a millisecond per tree per call.
-
-    The forest itself predicts unless the sum over its trees was found to agree bit for bit, and for rows that need its
-    validation.
-    """
+    """Return a forest's method without scikit-learn's overhead of a tenth of a millisecond per tree per call."""
+    # the forest itself predicts unless the sum over its trees agrees to the bit, and for rows that need its validation
     plain, adder = _in_one_thread(lambda rows: getattr(forest, method)(rows)), _sum_trees(forest, method)
     if adder is None:
         return plain

@@ -136,10 +136,7 @@ class Reference:
 
     @cached_property
     def _order(self) -> Array:
-        """Admissible rows in random order, so that the first few are a sample of all of them.
-
-        Others are left out because a model may not be defined there: bounds and conditions may be its own.
-        """
+        """Return admissible rows in random order; on others a model may not be defined."""
         order = stream(0, JUDGING).permutation(len(self.rows))
         return np.setdiff1d(order, self.space.misfits(self.rows)["row"].to_numpy(int), assume_unique=True)
 
@@ -200,10 +197,7 @@ def _spread(outputs: Outputs) -> Array:
 
 
 def _points_between(rows: Array, steps: Array) -> Array:
-    """Draw points on segments between rows, which cross every threshold between classes.
-
-    Discrete features (``steps``) take the value of the nearer end.
-    """
+    """Draw points on segments between rows, which cross every threshold between classes; steps take the nearer end."""
     rng = stream(0, JUDGING)
     first, second = rows[rng.integers(len(rows), size=(2, _N_COMPARED))]
     share = rng.random((_N_COMPARED, 1))

@@ -119,10 +119,8 @@ class Chained:
         return np.array(later).reshape(len(self.origin), len(self.rhs)).T
 
     def _map(self, z: Array, given: Array | None) -> tuple[Array, Array, Array]:
-        """Map noise to values and log density; or invert the map at the admissible values nearest to ``given``.
-
-        Within a step arrays are ``(c, n)``, or ``(c, 1)`` where they are the same for all points.
-        """
+        """Map noise to values and log density; or invert the map at the admissible values nearest to ``given``."""
+        # within a step arrays are (c, n), or (c, 1) where they are the same for all points
         (n, k), lower, independent = z.shape, self._lower, self.factor.ndim == 1
         x, e, noise = np.empty((n, k)), np.empty((n, k)), np.array(z)
         terms, used = np.empty((k, n)), np.zeros((len(self.rhs), n))
@@ -322,11 +320,9 @@ def _condition_factor(factor: Array, where: Array) -> Array:
 
 
 def _linear_constraints(space: Space, x0: Array, free: Array) -> tuple[Array, Array, set[int]]:
-    """Collect linear constraints ``coefs @ x <= rhs`` on numbers that can change, and the positions of these numbers.
-
-    Linear computed columns are expanded, and values that cannot change are moved to the right-hand side. A constraint
-    with anything else in it (a category, a nonlinear computed column) is left to the check of every draw.
-    """
+    """Collect linear constraints ``coefs @ x <= rhs`` on numbers that can change, and the positions of these."""
+    # Linear computed columns are expanded, and values that cannot change are moved to the right-hand side. A constraint
+    # with anything else in it (a category, a nonlinear computed column) is left to the check of every draw.
     d = len(space)
     position = {name: j for j, name in enumerate(space.names)}
     movable = {int(j) for j in free}

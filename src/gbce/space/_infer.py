@@ -333,10 +333,7 @@ def _choose_units(
 
 
 def _assume_span(name: str, kind: Kind, x: Array, options: ColumnOptions) -> Span | None:
-    """Return the assumed bounds of a column, ``None`` if the user gave bounds.
-
-    A computed column only keeps its sign or share: its range follows from the other columns.
-    """
+    """Return the assumed bounds of a column, ``None`` if the user gave some; a computed one keeps its sign or share."""
     if options.all_bounds is not None or name in options.bounds:
         return None
     known = x[~np.isnan(x)]
