@@ -266,6 +266,8 @@ def _build_levels(
         price = float(distribution.cost(np.array(1.0 / scale))) - np.log(
             share[others.astype(int)] / share[others.astype(int)].sum()
         )
+    allowed = np.isin(others, feature.levels_from(now))  # the prior is truncated, as by a bound
+    others, price = others[allowed], price[allowed]
     if np.isnan(now):
         return FiniteValues(np.array([j]), others, price - price.min(), 1.0)
     half = len(others) // 2

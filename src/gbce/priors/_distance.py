@@ -280,7 +280,7 @@ def _propose_numbers(
 
 def _propose_levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> Part:
     """Build the part that proposes the levels of a category, each by its own cost."""
-    codes = np.arange(len(space.features[j].levels or ()), dtype=float)
+    codes = space.features[j].levels_from(x0[j])
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
     return FiniteValues(np.array([j]), codes, np.minimum(cost(x), _FIT.dearest_level), 1.0)

@@ -155,7 +155,12 @@ class CandidateMoves:
         """Whether ``values`` holds every possible value of every movable feature."""
         low, high = self.space.limits(self.x0)
         given = {j: np.unique(np.append(values, self.x0[j])) for j, values in self.values.items()}
-        return all(high[j] - low[j] + 1 == np.isfinite(values).sum() for j, values in given.items())
+        features = self.space.features
+        return all(
+            (len(features[j].levels_from(self.x0[j])) if features[j].unordered else high[j] - low[j] + 1)
+            == np.isfinite(values).sum()
+            for j, values in given.items()
+        )
 
     def combine(self, singles: Singles, shortfall: float, most: int) -> Array:
         """Return rows in which 2 to ``most`` single changes are made together.

@@ -64,6 +64,7 @@ class StepsFromRow:
         for j in space.free(x0):
             known = data[~np.isnan(data[:, j]), j]
             if space.features[j].unordered:
+                known = known[np.isin(known, space.features[j].levels_from(x0[j]))]
                 codes, count = np.unique(known, return_counts=True)
                 values[int(j)] = codes[np.argsort(-count, kind="stable")[:_MOST_LEVELS]]
             elif len(known):
@@ -181,7 +182,7 @@ def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
     for j in free.tolist():
         column = data[~np.isnan(data[:, j]), j]
         if space.features[j].unordered:
-            values = _list_levels(len(space.features[j].levels or ()), column)
+            values = _list_levels(space.features[j].levels_from(x0[j]), column)
         else:
             values = _list_numbers(column, float(low[j]), float(high[j]), float(x0[j]), most, bool(space.discrete[j]))
         values = values[values != x0[j]]
@@ -192,11 +193,11 @@ def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
     return tried
 
 
-def _list_levels(n: int, column: Array) -> Array:
-    """Return the codes of ``n`` levels: all of them, or the most frequent ones in a column."""
-    if n <= _MOST_LEVELS_TRIED:
-        return np.arange(float(n))
-    codes, count = np.unique(column, return_counts=True)
+def _list_levels(allowed: Array, column: Array) -> Array:
+    """Return the codes of allowed levels: all of them, or the most frequent ones in a column."""
+    if len(allowed) <= _MOST_LEVELS_TRIED:
+        return allowed
+    codes, count = np.unique(column[np.isin(column, allowed)], return_counts=True)
     return np.sort(codes[np.argsort(-count, kind="stable")[:_MOST_LEVELS_TRIED]])
 
 

@@ -198,7 +198,13 @@ def _require_feasible(space: "Space", x0: Array, j: int, condition: Condition) -
     if feature.discrete and not np.isnan(now):
         least, most = now + np.ceil(least - now), now + np.floor(most - now)
     if least <= most:  # false where the row's value is missing and must stay so: both are NaN
-        return
+        if not feature.unordered or least in feature.levels_from(now):
+            return
+        levels = [value_text(feature, codec, value, quoted=True) for value in feature.levels_from(now)]
+        raise ValueError(
+            f"{condition.text}: a transition from {_format_value(feature, codec, now)} to it is forbidden; "
+            f"{feature.name!r} may be {', '.join(levels)}"
+        )
     has = f"the row has {_format_value(feature, codec, now)}"
     if not feature.mutable or np.isnan(low) or low == high:
         raise ValueError(f"{condition.text}: {feature.name!r} may not change, and {has}")

@@ -89,6 +89,9 @@ class Feature:
     digits : int, optional
         Decimals with which its numbers are written, negative for tens, hundreds and so on; by default six significant
         digits. :meth:`gbce.Space.infer` reads them from the data.
+    forbidden : sequence of (int, int)
+        Transitions between levels of a category or boolean that no row makes: pairs of positions in ``levels``, the
+        row's own and the one that may not follow it.
 
     Examples
     --------
@@ -113,6 +116,7 @@ class Feature:
     stretch: bool = False
     label: str = ""
     digits: int | None = None
+    forbidden: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         self._require_options()
@@ -144,6 +148,18 @@ class Feature:
             raise ValueError(f"feature {self.name!r}: stretch must be True or False, not {self.stretch!r}")
         object.__setattr__(self, "stretch", bool(self.stretch))
         self._require_words()
+        self._require_transitions()
+
+    def _require_transitions(self) -> None:
+        """Check the forbidden transitions."""
+        pairs = tuple((int(before), int(after)) for before, after in self.forbidden)
+        known = range(len(self.levels or ()))
+        if pairs and (not self.unordered or any(a not in known or b not in known or a == b for a, b in pairs)):
+            raise ValueError(
+                f"feature {self.name!r}: forbidden must be pairs of different positions among the levels of a category "
+                f"or boolean, not {self.forbidden!r}"
+            )
+        object.__setattr__(self, "forbidden", pairs)
 
     def _require_words(self) -> None:
         """Check label, unit and digits."""
@@ -233,6 +249,17 @@ class Feature:
         elif self.direction == "decrease":
             high = min(high, now)
         return low, high
+
+    def levels_from(self, now: float) -> Array:
+        """Return the positions of the levels that a row with level ``now`` can have, its own included.
+
+        Examples
+        --------
+        >>> Feature("home", "categorical", levels=["rent", "own", "none"], forbidden=[(1, 0)]).levels_from(1.0)
+        array([1., 2.])
+        """
+        barred = {after for before, after in self.forbidden if before == now}
+        return np.array([code for code in range(len(self.levels or ())) if code not in barred], dtype=float)
 
     @property
     def leveled(self) -> bool:

@@ -56,6 +56,7 @@ class Limits(NamedTuple):
     keeps_missing: Array
     may_become_missing: Array
     fixed: Array
+    forbidden: tuple[tuple[int, Array], ...]  # features with forbidden transitions, and these as booleans (k, k)
 
     @classmethod
     def of(cls, features: Sequence[Feature], computed: Array) -> "Limits":
@@ -72,6 +73,7 @@ class Limits(NamedTuple):
             keeps_missing=np.array([f.missing not in ("leave", "any") for f in features]),
             may_become_missing=np.array([f.missing == "any" and f.mutable for f in features]) & ~computed,
             fixed=np.array([not f.mutable for f in features]) | computed,
+            forbidden=tuple((j, _tabulate(f)) for j, f in enumerate(features) if f.forbidden),
         )
 
     def at(self, x0: Array) -> "RowLimits":
@@ -87,9 +89,19 @@ class Limits(NamedTuple):
             low = np.where(self.discrete, start + np.ceil(low - start), low)
             high = np.where(self.discrete, start + np.floor(high - start), high)
         fixed = self.fixed | (self.keeps_missing & np.isnan(x0))
+        barred = tuple((j, table[int(x0[j])]) for j, table in self.forbidden if not np.isnan(x0[j]))
+        for j, levels in barred:
+            fixed[j] |= levels.sum() == len(levels) - 1
         low, high = np.where(fixed, x0, low), np.where(fixed, x0, high)
         low.flags.writeable = high.flags.writeable = False
-        return RowLimits(x0.copy(), low, high, self.discrete, self.may_become_missing)
+        return RowLimits(x0.copy(), low, high, self.discrete, self.may_become_missing, barred)
+
+
+def _tabulate(feature: Feature) -> Array:
+    """Return whether each level may not be followed by each other one ``(k, k)``."""
+    table = np.zeros((len(feature.levels or ()),) * 2, dtype=bool)
+    table[tuple(np.array(feature.forbidden).T)] = True
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +113,23 @@ class RowLimits:
     high: Array
     discrete: Array  # whether values differ from the row's own by integers
     may_become_missing: Array
+    barred: tuple[tuple[int, Array], ...] = ()  # features, and whether each of their levels is forbidden to the row
 
     def of(self, which: Any) -> "RowLimits":
         """Return the limits of some features."""
-        return RowLimits(
-            self.x0[which], self.low[which], self.high[which], self.discrete[which], self.may_become_missing[which]
-        )
+        barred: tuple[tuple[int, Array], ...] = ()
+        if self.barred:
+            known, own = dict(self.barred), np.arange(len(self.x0))[which].tolist()
+            barred = tuple((i, known[j]) for i, j in enumerate(own) if j in known)
+        ends = self.low[which], self.high[which]
+        return RowLimits(self.x0[which], *ends, self.discrete[which], self.may_become_missing[which], barred)
+
+    def allow(self, x: Array) -> Array:
+        """Whether the levels of points ``(n, m)`` may follow the row's, ``(n,)``."""
+        good = np.ones(len(x), dtype=bool)
+        for j, levels in self.barred:
+            good &= ~_entries_of(levels, x[:, j])
+        return good
 
     def apply(self, x: Array) -> Array:
         """Round and clip values ``(n, m)``."""
@@ -119,13 +142,22 @@ class RowLimits:
             steps = x[:, stepped] - start
             np.rint(steps, out=steps)
             x[:, stepped] = steps + start
-        return x.clip(self.low, self.high)
+        x = x.clip(self.low, self.high)
+        for j, levels in self.barred:
+            x[_entries_of(levels, x[:, j]), j] = self.x0[j]
+        return x
 
     @cached_property
     def _steps(self) -> tuple[Array, Array]:
         """Positions of the discrete features, and the values from which their integer steps are counted."""
         stepped = np.flatnonzero(self.discrete)
         return stepped, np.where(np.isnan(self.x0[stepped]), 0.0, self.x0[stepped])
+
+
+def _entries_of(levels: Array, column: Array) -> Array:
+    """Return the entry of each level of a column ``(n,)``, False for missing ones."""
+    known = ~np.isnan(column)
+    return known & levels[np.where(known, column, 0.0).astype(int)]
 
 
 # --- projection ------------------------------------------------------------------------------------------------------

@@ -216,7 +216,7 @@ def _list_candidates(feature: Feature, own: Array, low: float, high: float, now:
     may_be_missing = feature.missing == "any" or (feature.missing is not None and np.isnan(now))
     missing = [np.nan] if may_be_missing else []
     if feature.unordered:
-        return np.array([*np.arange(len(feature.levels or ()), dtype=float), *missing])
+        return np.array([*feature.levels_from(now), *missing])
     value = own[0] * feature.scale
     if not feature.discrete:
         return np.array([np.clip(value, low, high), *missing])

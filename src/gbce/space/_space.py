@@ -34,6 +34,7 @@ from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layo
 from gbce.space._suggest import Suggestions, suggest
 from gbce.space._table import as_text, check_table, constant_notes, misfits, protected_notes
 from gbce.space._terms import level_positions
+from gbce.space._transitions import forbid, read_transitions
 
 __all__ = ["Space"]
 
@@ -103,7 +104,10 @@ class Space:
         require_writable(self.columns or (), "the column label")
         if not self.codecs:
             object.__setattr__(self, "codecs", tuple(Codec(f.name, levels=f.levels) for f in self.features))
-        object.__setattr__(self, "constraints", as_constraints(self.constraints, self.names))
+        others, transitions = read_transitions(self.constraints, self.names)
+        object.__setattr__(self, "constraints", as_constraints(others, self.names))
+        if transitions:
+            object.__setattr__(self, "features", forbid(self.features, transitions))
         require_consistent(self.features, self.constraints)
 
     # --- construction ---------------------------------------------------------------------------------------
@@ -168,7 +172,8 @@ class Space:
             ``"keep"``; others allow none.
         constraints : list of str or callable
             Constraints that the row and every draw satisfy: ``"debt <= 0.4 * income"``, ``"if job == 'none' then hours
-            == 0"``, or functions of the frame that return booleans.
+            == 0"``, or functions of the frame that return booleans. ``"never degree 'Master' -> 'Bachelor'"`` forbids a
+            transition: a row with the first level never gets the second.
         computed : mapping of str to str or callable
             Columns computed from others, such as ``{"total": "a + b"}``: they are recomputed for every draw.
         one_hot : mapping of str to list of str, or str
@@ -221,7 +226,7 @@ class Space:
             features,
             columns,
             codecs,
-            as_constraints(constraints, names),
+            constraints,
             as_computed(computed, names),
             layout_of(data, codecs),
             (*constant_notes(constant), *(protected_notes(features) if has_labels(data) else ())),

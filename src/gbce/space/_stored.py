@@ -35,7 +35,10 @@ def space_fields(space: Space) -> dict[str, Any]:
 
 
 def _write_feature(feature: Feature) -> dict[str, Any]:
-    return asdict(feature) | {"levels": _write_levels(feature)}
+    written = asdict(feature) | {"levels": _write_levels(feature)}
+    if not feature.forbidden:  # most files, and the identity of every earlier question, have no such entry
+        del written["forbidden"]
+    return written
 
 
 def _write_codec(codec: Codec | OneHotCodec) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from gbce.base import Array
 from gbce.space._constraints import Computed, Constraint, same
 from gbce.space._feature import DATA_ROUNDING, Feature
 from gbce.space._format import value_text
+from gbce.space._transitions import describe_transitions
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
@@ -58,8 +59,9 @@ def as_text(
     for line in lines:
         cells = [cell.rjust(widths[k]) if k == 3 else cell.ljust(widths[k]) for k, cell in enumerate(line)]
         text.append("  ".join(cells).rstrip())
-    if constraints:
-        text += ["", "always:", *(f"  {printable(constraint.text)}" for constraint in constraints)]
+    rules = [*(printable(constraint.text) for constraint in constraints), *describe_transitions(features)]
+    if rules:
+        text += ["", "always:", *(f"  {rule}" for rule in rules)]
     if notes:
         text += ["", *map(printable, notes)]
     return "\n".join(text)

@@ -244,8 +244,17 @@ def nearest_values(
         now = float(np.clip(0.0 if centre is None else centre, low, high))
         now = float(np.round(now)) if space.features[j].discrete else now
     found[:-1] = np.where(bottom <= top, np.clip(now, bottom, np.maximum(bottom, top)), np.nan)
+    if space.features[j].forbidden:
+        found[:-1] = _nearest_levels(space.features[j].levels_from(float(x0[j])), found[:-1], bottom, top)
     kind = dict(space.low_precision).get(j)
     return found if kind is None else _keep_digits(edges, found, float(x0[j]), low, high, kind)
+
+
+def _nearest_levels(allowed: Array, wanted: Array, bottom: Array, top: Array) -> Array:
+    """Return the allowed level nearest to the ``wanted`` one in each cell ``(c,)``; NaN where there is none."""
+    inside = (allowed >= bottom[:, None]) & (allowed <= top[:, None])
+    apart = np.where(inside, np.abs(allowed - wanted[:, None]), np.inf)
+    return np.where(inside.any(axis=1), allowed[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)], np.nan)
 
 
 def _keep_digits(edges: Array, values: Array, now: float, low: float, high: float, kind: np.dtype[Any]) -> Array:

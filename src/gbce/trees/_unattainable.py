@@ -85,7 +85,7 @@ def _are_attainable(space: Space, x0: Array, x: Array) -> bool:
     """Whether all rows ``(n, d)`` lie within the limits of ``x0``, computed columns apart."""
     low, high = space.limits(x0)
     within = np.where(np.isnan(x), np.isnan(x0) | space.may_become_missing, (x >= low) & (x <= high))
-    return bool((within | space.is_computed).all())
+    return bool((within | space.is_computed).all() and space.row_limits(x0).allow(x).all())
 
 
 def _bound_linear(
@@ -232,6 +232,8 @@ def _list_values(space: Space, x0: Array, j: int) -> _FeatureValues:
     listed = None
     if feature.leveled or not space.is_computed[j]:
         listed = list_values(feature, low, high, _MOST_VALUES)
+    if listed is not None and feature.forbidden and not space.is_computed[j]:
+        listed = feature.levels_from(now)
     if listed is not None and missing:
         listed = np.append(listed, np.nan)
     return _FeatureValues(listed, low, high, missing)
