@@ -112,9 +112,9 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "| " + " | ".join("-" * w for w in wide) + " |", *lines[1:]])
 
 
-def current_commit() -> str:
-    """Return the commit that is checked out, in short."""
-    said = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+def current_commit(source: Path = ROOT) -> str:
+    """Return the commit that is checked out where the measured package lies, in short."""
+    said = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=source, capture_output=True, text=True)
     return said.stdout.strip() or "an unknown commit"
 
 
@@ -131,8 +131,8 @@ def add_docs_option(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def print_into(mark: str, wanted: bool, about: str | None) -> Iterator[None]:
-    """Write what is printed within to ``docs/results/<mark>.txt`` as well, with the commit below it.
+def print_into(mark: str, wanted: bool, about: str | None, *, source: Path = ROOT) -> Iterator[None]:
+    """Write what is printed within to ``docs/results/<mark>.txt`` as well, with the commit of ``source`` below it.
 
     Nothing is written if that ends in an error or is not wanted.
     """
@@ -140,7 +140,7 @@ def print_into(mark: str, wanted: bool, about: str | None) -> Iterator[None]:
     with contextlib.redirect_stdout(copy):
         yield
     if wanted:
-        write_results(mark, f"{copy.getvalue().rstrip()}\n\n- Commit {current_commit()}.", about)
+        write_results(mark, f"{copy.getvalue().rstrip()}\n\n- Commit {current_commit(source)}.", about)
 
 
 class _Copied(io.StringIO):

@@ -1,8 +1,9 @@
 """Whether the posterior speaks about the target: success, trust, model rows and CPU seconds at the eta that is chosen.
 
 Rows of ten tables are explained under a forest, boosting, a linear pipeline and a small network, with ``eta="auto"``
-(or another eta, ``--eta``), nothing else said. Run with another source tree on PYTHONPATH it measures that one; rules
-that older commits lack can be named, such as ``--eta 0.9`` for ``SuccessProbability(0.9)``.
+(or another eta, ``--eta``), nothing else said. Run with another source tree on PYTHONPATH it measures that one, and
+writes its results under the name of its commit (``--name``); rules that older commits lack can be named, such as
+``--eta 0.9`` for ``SuccessProbability(0.9)``.
 
 Columns: *SP*, the median success probability; *SP low*, the share of rows below 0.88; *trusted*, the share whose
 sampling is called trustworthy; *rows* and *most*, model rows in the median and at most; *s* and *most s*, CPU seconds
@@ -15,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,11 +57,11 @@ class Measured:
     distinct: int
 
 
-def measure(case: Case, n: int, eta: Any) -> Iterator[Measured]:
-    """Explain rows of one case."""
+def measure(case: Case, n: int, eta: Any, first: bool) -> Iterator[Measured]:
+    """Explain rows of one case; the ``first`` one of a process also pays for imports, which do not count."""
     explainer = gbce.Explainer(case.model, case.X, space=case.space, eta=eta)
     rows = rows_of(case, n)
-    explainer.explain(rows.iloc[[0]], case.target, seed=0, progress=False)  # warm up: slow imports, what is read once
+    explainer.explain(rows.iloc[[0]], case.target, seed=0, progress=False, posterior=first)  # reads the model
     for i in range(len(rows)):
         begun = time.process_time()
         explanation = explainer.explain(rows.iloc[[i]], case.target, seed=0, progress=False)
@@ -106,12 +108,13 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=[*TABLES], default=[*TABLES])
     parser.add_argument("--models", nargs="+", choices=[*MODELS, "network"], default=[*MODELS, "network"])
     parser.add_argument("--eta", default="auto", help='"auto", 1, or a success probability below one')
+    parser.add_argument("--name", help="of the result files, after target-; the eta by default")
     add_docs_option(parser)
     options = parser.parse_args()
     number = None if options.eta == "auto" else float(options.eta)
     eta = "auto" if number is None else gbce.SuccessProbability(number) if number < 1 else number
     everything: list[Measured] = []
-    with print_into(f"target-{options.eta}", options.docs, __doc__):
+    with print_into(f"target-{options.name or options.eta}", options.docs, __doc__, source=Path(gbce.__file__).parent):
         print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
         for name in options.tables:
             try:
@@ -122,7 +125,7 @@ def main() -> None:
             for model in options.models:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = list(measure(_make_case(table, model), options.rows, eta))
+                    found = list(measure(_make_case(table, model), options.rows, eta, not everything))
                 everything += found
                 print("| " + " | ".join(summarise(name, model, found)) + " |", flush=True)
         print("| " + " | ".join(summarise("all", "all", everything)) + " |")
