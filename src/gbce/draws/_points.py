@@ -1,7 +1,7 @@
 """Evaluated points, and the reports that accompany draws: of the sampler, of a dropped pool, of exact figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,12 +56,21 @@ class Points:
         return len(self.x)
 
     @classmethod
-    def evaluate(cls, posterior: GibbsPosterior, z: Array) -> "Points":
-        """Map latent points ``(n, m)`` to rows and evaluate every model on them."""
+    def evaluate(cls, posterior: GibbsPosterior, z: Array, before: "Points | None" = None) -> "Points":
+        """Map latent points ``(n, m)`` to rows and evaluate every model on them.
+
+        With the ``n`` points ``before`` a move, rows that the move has not changed are not evaluated again.
+        """
         most = max(_MOST_CELLS // max(z.shape[1], 1), 1)
         if len(z) > most:
-            return cls.join([cls.evaluate(posterior, z[start : start + most]) for start in range(0, len(z), most)])
+            parts = [slice(start, start + most) for start in range(0, len(z), most)]
+            earlier = [None if before is None else before.take(np.arange(len(z))[some]) for some in parts]
+            return cls.join([cls.evaluate(posterior, z[some], old) for some, old in zip(parts, earlier, strict=True)])
         placed = posterior.prior.place(z)
+        if before is not None:
+            moved = ~((placed.x == before.x) | (np.isnan(placed.x) & np.isnan(before.x))).all(axis=1)
+            same = replace(before, z=z, log_correction=placed.log_correction)
+            return same if not moved.any() else same.replace_where(cls.evaluate(posterior, z[moved]), moved)
         fits = np.isfinite(placed.log_correction)
         if fits.all() and len(fits):
             evaluated = posterior.evaluate(placed.x)
@@ -85,11 +94,12 @@ class Points:
         return Points(*(array.take(where, axis=0) for array in self._arrays))
 
     def replace_where(self, to: "Points", where: Array) -> "Points":
-        """Return these points with those of ``to`` where the mask ``(n,)`` is true."""
+        """Return these points with those of ``to``, all or only these, where the mask ``(n,)`` is true."""
         at = where.nonzero()[0]
+        source = at if len(to) == len(self) else slice(None)
         arrays = [array.copy() for array in self._arrays]
         for array, other in zip(arrays, to._arrays, strict=True):
-            array[at] = other[at]
+            array[at] = other[source]
         return Points(*arrays)
 
     @property

@@ -183,9 +183,9 @@ class Islands:
     max_sweeps: int
     max_rounds: int
 
-    def reduce(self, share: float) -> "Islands":
-        """Return the options for one round with a share of the points and sweeps."""
-        return Islands(round(share * self.n_draws), self.n_islands, max(round(share * self.max_sweeps), 1), 1)
+    def reduce(self, points: float, sweeps: float) -> "Islands":
+        """Return the options for one round with shares of the points and sweeps."""
+        return Islands(round(points * self.n_draws), self.n_islands, max(round(sweeps * self.max_sweeps), 1), 1)
 
     def temper(
         self,

@@ -193,7 +193,11 @@ class ProductOfMarginals:
 
     def log_density(self, z: Array) -> Array:
         """Return the log density ``(n,)`` against ``N(0, I)``."""
-        return self.log_ratio[np.arange(z.shape[1]), _find_bins(z)].sum(axis=1)
+        return self.log_densities(z).sum(axis=1)
+
+    def log_densities(self, z: Array) -> Array:
+        """Return the log density ``(n, m)`` of each coordinate against ``N(0, 1)``."""
+        return self.log_ratio[np.arange(z.shape[1]), _find_bins(z)]
 
 
 def _find_bins(z: Array) -> Array:

@@ -19,7 +19,7 @@ from gbce.draws import Points
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
-from gbce.samplers._proposals import MixtureProposal
+from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
 
 __all__ = [
     "ENOUGH",
@@ -306,7 +306,8 @@ def _make_kernel(
         weights = normalise(increments[other])
         worth = max(1.0 / float(np.square(weights).sum()) / states, _LEAST_WORTH)
         component = NormalComponent.fit(before.points.z[other], weights, worth)
-        learned.append(Learned(component, moving.points.z[moving.island % 2 != half]))
+        marginals = ProductOfMarginals.fit(before.points.z[other], weights, worth) if posterior.prior.spikes else None
+        learned.append(Learned(component, moving.points.z[moving.island % 2 != half], marginals))
     jumps = bridge.proposal
     return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
 
