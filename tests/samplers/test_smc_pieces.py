@@ -14,7 +14,7 @@ from gbce.posterior import Mixture
 from gbce.samplers._importance import draw_candidates
 from gbce.samplers._islands import Islands
 from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
-from gbce.samplers._proposals import MixtureProposal
+from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, Population, _make_kernel
 from support.laws import close
@@ -42,14 +42,17 @@ def draws_of_bent(rng, n):
     return z[bent(z)][:n]
 
 
-def test_moves_keep_a_skewed_law():
+@pytest.mark.parametrize("redraws", [False, True])
+def test_moves_keep_a_skewed_law(redraws):
     """Many independent points that have the law already have it after moves that were learned from others."""
     rng = np.random.default_rng(0)
     posterior = posterior_of(lambda x: np.where(bent(x), 0.0, 1.0), np.zeros(3), as_loss(), 1.0)
     learned = []
     for _ in range(2):
         other = draws_of_bent(rng, 300)
-        learned.append(Learned(NormalComponent.fit(other, np.full(300, 1 / 300), 300.0), other))
+        equal = np.full(300, 1 / 300)
+        marginals = ProductOfMarginals.fit(other, equal, 300.0) if redraws else None
+        learned.append(Learned(NormalComponent.fit(other, equal, 300.0), other, marginals))
     points = Points.evaluate(posterior, draws_of_bent(rng, 20_000))
     kernel = Kernel(posterior, lambda p: np.where(p.loss[:, 0] > 0, np.inf, 0.0), learned, np.arange(20_000) % 2)
     steps, before = StepSizes(), points

@@ -10,7 +10,9 @@ from gbce._numerics import effective_sample_size, normalise
 from gbce.draws import Points, log_target
 from gbce.eta import AUTO
 from gbce.samplers._importance import draw_candidates
-from gbce.samplers._pilot import find_first_eta
+from gbce.samplers._islands import Islands, draw_start_if_affordable
+from gbce.samplers._pilot import _climb_by_tilts, _propose_tilts, find_first_eta
+from gbce.samplers._tempering import Bridge
 from gbce.samplers._tilts import tilt
 from support.tempering import posterior_of
 
@@ -87,3 +89,45 @@ def test_a_pilot_finds_eta_for_a_few_rows(seed):
 
 def test_without_columns_that_may_stay_there_is_no_tilt():
     assert tilt(posterior_of(lambda x: x @ WEIGHTS, np.zeros(D), Far(), 6.0, prior=gbce.Gaussian())) is None
+
+
+def test_tempering_from_tilts_finds_the_evidence():
+    """Rungs from tilts that reach the target, moved by redraws, agree with weights of a tilt that fits."""
+    posterior, rng = far_posterior(goal=AUTO), np.random.default_rng(0)
+    reaching = _propose_tilts(_climb_by_tilts(posterior, rng))
+    at = replace(posterior, goal=None)
+    bridge = Bridge(at.mixture, reaching, at.mixture.eta)
+    start = draw_start_if_affordable(at, rng, bridge, 2_000)
+    run = Islands(400, 8, 30, 1).temper(at, rng, bridge, start)
+    exact, error = weigh_by_a_tilt(at)
+    assert abs(run.draws.log_evidence - exact) < 4 * np.hypot(run.draws.log_evidence_se, error)
+    assert run.draws.log_evidence_se < 0.5
+
+
+def weigh_by_a_tilt(posterior):
+    """Return the log evidence and its error by importance sampling from a tilt."""
+    component = tilt(posterior).with_divergence(12.0)
+    z = component.transform(np.random.default_rng(4).standard_normal((20_000, D)))
+    points = Points.evaluate(posterior, z)
+    log_weights = log_target(posterior.mixture, points) - component.log_density(z)
+    weights = np.exp(log_weights - log_weights.max())
+    mean = weights.mean()
+    return float(log_weights.max() + np.log(mean)), float(weights.std() / mean / np.sqrt(len(z)))
+
+
+def test_rows_that_a_move_leaves_as_they_are_are_not_evaluated_again():
+    posterior, rng = far_posterior(), np.random.default_rng(0)
+    z = rng.standard_normal((500, D))
+    points = Points.evaluate(posterior, z)
+    moved = z.copy()
+    moved[:, 0] = rng.standard_normal(500)
+    before = posterior.n_rows
+    now = Points.evaluate(posterior, moved, points)
+    changed = (now.x != points.x).any(axis=1)
+    assert 0 < changed.sum() < 250
+    assert posterior.n_rows - before == changed.sum()
+    afresh = Points.evaluate(posterior, moved)
+    for name in ("z", "x", "reached", "log_correction"):
+        np.testing.assert_array_equal(getattr(now, name), getattr(afresh, name))
+    for name in ("outputs", "loss", "cost"):
+        np.testing.assert_allclose(getattr(now, name), getattr(afresh, name), rtol=1e-12)

@@ -206,7 +206,9 @@ class Kernel:
         shares = _SHARES_SPIKED if self.learned and self.learned[0].marginals is not None else _SHARES
         kind: Array = rng.choice(len(shares), size=n, p=shares) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
         bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD_SHARE)
-        own = np.array([steps.plain, steps.partial, steps.fitted, 1.0, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
+        own = np.array([steps.plain, steps.partial, steps.fitted, 1.0, 1.0])[kind] * np.exp(
+            _JITTER * rng.standard_normal(n)
+        )
         step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
         keep = np.sqrt(1 - np.square(step))
         # pCN leaves N(0, I) invariant, whatever the step (Cotter et al., 2013), and so does a partial move, which keeps

@@ -1,8 +1,8 @@
 """A first value of the eta that meets a goal, from as few model rows as possible.
 
 Weighted prior draws come first, then tilted products of growing divergence with the prior draws, then a small tempered
-run that starts from these, and a search for modes where that does not reach the target. The value need not be exact: draws at it are
-reweighted to the eta that meets the goal.
+run that starts from these, and a search for modes where that does not reach the target. The value need not be exact:
+draws at it are reweighted to the eta that meets the goal.
 """
 
 from dataclasses import replace
@@ -141,7 +141,11 @@ def _temper(
     """Return the eta of a small tempered run, from tilts up to a guess of it, or from prior draws."""
     goal = posterior.goal
     assert goal is not None
-    small, bridge, start = Islands(_TEMPERED_POINTS, LEAST_ISLANDS, _SWEEPS, max_rounds=1), Bridge(posterior.mixture), first
+    small, bridge, start = (
+        Islands(_TEMPERED_POINTS, LEAST_ISLANDS, _SWEEPS, max_rounds=1),
+        Bridge(posterior.mixture),
+        first,
+    )
     if reaching is not None:
         bridge = Bridge(posterior.mixture, reaching, guess)
         drawn = draw_start_if_affordable(posterior, rng, bridge, _STARTED * _TEMPERED_POINTS)

@@ -42,7 +42,6 @@ from gbce.samplers._runs import (
 )
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, StallDetector
-from gbce.samplers._tilts import TiltedProduct
 from gbce.search import Modes, neg_log_density_of
 
 __all__ = ["SearchFirst"]
@@ -72,6 +71,7 @@ _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: known to about 1%
 # Two of 150 rows of benchmarks/unseen.py whose solution was farther off kept 0.1 of their effective draws.
 _MOST_ETAS, _NEAR = 3, 0.1
 _FEWEST_EFFECTIVE = 20  # below, tempering can do no worse; below 100 the verdict is that it was not sampled
+_NO_PILOT = Pilot(None)
 _MODES_SHARE = 0.5  # of these points that come from components at modes
 
 
@@ -86,7 +86,7 @@ class SearchFirst:
     n_effective: float  # effective sample size that is wanted
     max_looks: int  # most runs of adaptive importance sampling; with 0 there is no search
     islands: Islands  # options of tempered runs
-    pilot: Pilot = Pilot(None)  # its tilt is a component of every proposal, and tempering starts from its other ones
+    pilot: Pilot = _NO_PILOT  # its tilt is a component of every proposal, and tempering starts from its other ones
     starts: Starts | None = field(init=False, default=None)
     found: list[Modes] = field(init=False, default_factory=list)
     runs: list[ProposalRun] = field(init=False, default_factory=list)
@@ -131,7 +131,7 @@ class SearchFirst:
         these are the result. Where none has a solution, a large tempered run walks the whole path.
         """
         unlimited = self._can_search and not self.posterior.budget.limited
-        self.pilot = find_first_eta(self.posterior, self.rng, self.first) if unlimited else Pilot(None)
+        self.pilot = find_first_eta(self.posterior, self.rng, self.first) if unlimited else _NO_PILOT
         eta = self.pilot.eta
         best: tuple[Draws, Coverage | None] | None = None
         for _ in range(_MOST_ETAS):
