@@ -7,7 +7,7 @@ from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._menu import Menu
 from gbce.explanation._tables import choice_table, point_table
-from gbce.explanation._words import SafeBox, Status, changed_columns, format_value, number_text
+from gbce.explanation._words import SafeBox, Status, changed_columns, format_value, join_words, number_text
 
 __all__ = [
     "Alternatives",
@@ -27,6 +27,7 @@ __all__ = [
     "choice_table",
     "exclude_row",
     "format_value",
+    "join_words",
     "meets",
     "number_text",
     "point_table",

@@ -1,9 +1,10 @@
-"""Plots of one explanation, and of explanations of many rows."""
+"""Plots of one explanation, of explanations of many rows, and of decisions about them."""
 
 from gbce.plots._accessors import Plots, TablePlots
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
 from gbce.plots._menu import plot_menu
+from gbce.plots._policy import plot_actions, plot_allocation
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
 from gbce.plots._table import plot_table_changes, plot_table_costs
@@ -12,6 +13,8 @@ from gbce.plots._tracks import plot_before_after
 __all__ = [
     "Plots",
     "TablePlots",
+    "plot_actions",
+    "plot_allocation",
     "plot_alternatives",
     "plot_before_after",
     "plot_changes",

@@ -1,5 +1,12 @@
 """Decisions about many rows, read from their answers: the model is asked again only to confirm."""
 
+from gbce.policy._action import Action, Move
+from gbce.policy._actions import actions
+from gbce.policy._allocate import Allocation, allocate, count_distribution
+from gbce.policy._group_actions import GroupActions
 from gbce.policy._read import AnsweredRows, read_answers
 
-__all__ = ["AnsweredRows", "read_answers"]
+__all__ = [
+    "Action", "Allocation", "AnsweredRows", "GroupActions", "Move", "actions", "allocate", "count_distribution",
+    "read_answers",
+]  # fmt: skip

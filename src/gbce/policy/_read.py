@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AnsweredRows", "read_answers"]
 
 _ROW = "row_"  # prefix of the columns of stored lines that hold the row itself
-_STORED = ("status", "kind", "reached", "cost", "reliability", "reliability_low", "reliability_high")
+_STORED = ("status", "kind", "changes", "reached", "cost", "reliability", "reliability_low", "reliability_high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,14 @@ class AnsweredRows:
         Whether the row reaches the target as it is.
     failed : ndarray of shape (n,)
         Whether the row could not be explained.
+    reliable : ndarray of shape (n,)
+        Whether the answer keeps its policy's promise.
     reliability : ndarray of shape (n, 3)
         Of each answer, with the ends of its 95% interval; NaN where it is not known.
     cost : ndarray of shape (n,)
         Of each answer, in units of each feature's scale; NaN without one.
+    words : ndarray of shape (n,)
+        The changes of each answer, as a sentence's part; empty without one.
     target : Target, optional
         What the rows were explained for; None where rows have different ones or lines do not tell.
     """
@@ -59,8 +63,10 @@ class AnsweredRows:
     answered: Array
     already: Array
     failed: Array
+    reliable: Array
     reliability: Array
     cost: Array
+    words: Array
     target: Target | None = None
 
     def __len__(self) -> int:
@@ -68,7 +74,7 @@ class AnsweredRows:
 
     def take(self, where: Array) -> "AnsweredRows":
         """Return the rows at some positions, or where a mask holds."""
-        names = ("labels", "x0", "answers", "answered", "already", "failed", "reliability", "cost")
+        names = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
         return replace(self, **{name: getattr(self, name)[where] for name in names})
 
 
@@ -77,9 +83,9 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
 
     Parameters
     ----------
-    table : ExplanationTable or DataFrame
-        From ``explain_many``, or stored lines: the columns of :func:`gbce.distributed.schema` with ``row_<column>``
-        for each column of the data, and the row's ``label`` if it has one.
+    table : ExplanationTable, DataFrame or AnsweredRows
+        From ``explain_many``; read already; or stored lines: the columns of :func:`gbce.distributed.schema` with
+        ``row_<column>`` for each column of the data, and the row's ``label`` if it has one.
     explainer : Explainer, optional
         Whose space stored lines are encoded with; a table in memory has its own.
 
@@ -93,6 +99,8 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
     >>> rows.x0.shape, rows.answered.tolist(), rows.target.describe()
     ((3, 2), [True, True, True], 'at least 2')
     """
+    if isinstance(table, AnsweredRows):
+        return table
     if isinstance(table, ExplanationTable):
         return _read_table(table)
     if isinstance(table, pd.DataFrame):
@@ -110,8 +118,10 @@ def _read_table(table: ExplanationTable) -> AnsweredRows:
     targets = {fact.target for fact in table.facts if fact is not None}
     return AnsweredRows(
         known.space, lines.index, known.x0, known.answers, known.answered & lines["reached"].to_numpy(dtype=bool),
-        status == Status.ALREADY_REACHED, status == Status.FAILED, _reliability_of(lines),
-        lines["cost"].to_numpy(dtype=float), targets.pop() if len(targets) == 1 else None,
+        status == Status.ALREADY_REACHED, status == Status.FAILED, (lines["kind"] == AnswerKind.RELIABLE).to_numpy(),
+        _reliability_of(lines),
+        lines["cost"].to_numpy(dtype=float), lines["changes"].to_numpy(dtype=object),
+        targets.pop() if len(targets) == 1 else None,
     )  # fmt: skip
 
 
@@ -139,8 +149,9 @@ def _read_lines(lines: pd.DataFrame, explainer: "Explainer | None") -> AnsweredR
         for prefix in (_ROW, ANSWER_PREFIX)
     )
     kind = lines["kind"].to_numpy(dtype=object)
+    labels = pd.Index(lines["label"] if "label" in lines.columns else lines.index, name="row")
     return AnsweredRows(
-        space, pd.Index(lines["label"] if "label" in lines.columns else lines.index, name="row"), x0, answers,
-        lines["reached"].to_numpy(dtype=bool) & (kind != ""), kind == str(AnswerKind.NOTHING),
-        np.zeros(len(lines), dtype=bool), _reliability_of(lines), lines["cost"].to_numpy(dtype=float),
+        space, labels, x0, answers, lines["reached"].to_numpy(dtype=bool) & (kind != ""),
+        kind == str(AnswerKind.NOTHING), np.zeros(len(lines), dtype=bool), kind == str(AnswerKind.RELIABLE),
+        _reliability_of(lines), lines["cost"].to_numpy(dtype=float), lines["changes"].to_numpy(dtype=object),
     )  # fmt: skip

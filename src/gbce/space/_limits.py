@@ -32,6 +32,7 @@ __all__ = [
     "low_precision_of",
     "move_each",
     "place",
+    "settle_each",
 ]
 
 # Fractions of a move, of which the first admissible one is taken; the last is the start itself. Chosen by hand: steps
@@ -78,6 +79,16 @@ class Limits(NamedTuple):
 
     def at(self, x0: Array) -> "RowLimits":
         """Compute the limits at the row ``x0`` ``(d,)``."""
+        low, high = self.ends(x0)
+        barred = self.barred_at(x0)
+        for j, levels in barred:
+            if levels.sum() == len(levels) - 1:
+                low[j] = high[j] = x0[j]
+        low.flags.writeable = high.flags.writeable = False
+        return RowLimits(x0.copy(), low, high, self.discrete, self.may_become_missing, barred)
+
+    def ends(self, x0: Array) -> tuple[Array, Array]:
+        """Return the lowest and the highest values at a row ``(d,)``, or at each of several ``(n, d)``."""
         low = np.where(self.only_up, np.fmax(self.low, x0), self.low)
         high = np.where(self.only_down, np.fmin(self.high, x0), self.high)
         # a row that rounding puts slightly outside a bound may keep its own value
@@ -89,12 +100,19 @@ class Limits(NamedTuple):
             low = np.where(self.discrete, start + np.ceil(low - start), low)
             high = np.where(self.discrete, start + np.floor(high - start), high)
         fixed = self.fixed | (self.keeps_missing & np.isnan(x0))
-        barred = tuple((j, table[int(x0[j])]) for j, table in self.forbidden if not np.isnan(x0[j]))
-        for j, levels in barred:
-            fixed[j] |= levels.sum() == len(levels) - 1
-        low, high = np.where(fixed, x0, low), np.where(fixed, x0, high)
-        low.flags.writeable = high.flags.writeable = False
-        return RowLimits(x0.copy(), low, high, self.discrete, self.may_become_missing, barred)
+        return np.where(fixed, x0, low), np.where(fixed, x0, high)
+
+    def barred_at(self, x0: Array) -> tuple[tuple[int, Array], ...]:
+        """Return the levels that may not follow those of a row ``(d,)``: positions of features with masks ``(k,)``."""
+        return tuple((j, table[int(x0[j])]) for j, table in self.forbidden if not np.isnan(x0[j]))
+
+    def follows(self, x: Array, x0: Array) -> Array:
+        """Whether every level of rows ``(n, d)`` may follow that of its own row in ``x0 (n, d)``: ``(n,)``."""
+        good = np.ones(len(x), dtype=bool)
+        for j, table in self.forbidden:
+            known = ~np.isnan(x[:, j]) & ~np.isnan(x0[:, j])
+            good[known] &= ~table[x0[known, j].astype(int), x[known, j].astype(int)]
+        return good
 
 
 def _tabulate(feature: Feature) -> Array:
@@ -324,6 +342,32 @@ def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list
             kind = pd.api.types.pandas_dtype(codec.dtype)
             found.append((j, getattr(kind, "numpy_dtype", kind)))
     return found
+
+
+def settle_each(space: "Space", x: Array, x0: Array) -> tuple[Array, Array]:
+    """Return rows ``(n, d)`` completed, and whether each may be reached from its own row in ``x0`` ``(n, d)``.
+
+    Nothing is clipped, rounded to steps or shrunk: a row that is not exactly possible is not admissible.
+    """
+    low, high = space.all_limits.ends(x0)
+    x = x.copy()
+    for j, kind in space.low_precision:
+        x[:, j] = np.where(x[:, j] == x0[:, j], x0[:, j], x[:, j].astype(kind))
+    steps = np.where(np.isnan(x0), 0.0, x0)
+    with np.errstate(invalid="ignore"):
+        inside = (x >= low) & (x <= high) & (~space.discrete | (np.rint(x - steps) == x - steps))
+    kept = (x == x0) | (np.isnan(x) & np.isnan(x0)) | (np.isnan(x) & space.may_become_missing)
+    good = np.asarray((inside | kept | space.is_computed).all(axis=1))
+    # levels outside their range have been found; only others have a place in the tables of transitions
+    good[good] &= space.all_limits.follows(x[good], x0[good])
+    for one in space.computed:
+        j = space.position[one.name]
+        values = one.values(space, x)
+        x[:, j] = np.where(same(values, x0[:, j]), x0[:, j], values)
+        ends = np.array([space.features[j].range_from(now) for now in x0[:, j].tolist()]).reshape(-1, 2)
+        with np.errstate(invalid="ignore"):
+            good &= np.isfinite(x[:, j]) & (x[:, j] >= ends[:, 0]) & (x[:, j] <= ends[:, 1])
+    return x, good & space.checks(x)
 
 
 # --- constraint groups -----------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from gbce.space._limits import (
     low_precision_of,
     move_each,
     place,
+    settle_each,
 )
 from gbce.space._places import Centre, Checks, Places, distances_to, embed, nearest
 from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
@@ -429,12 +430,12 @@ class Space:
     @property
     def unordered(self) -> Array:
         """Whether each feature is a category or a boolean, ``(d,)``."""
-        return self._limits.unordered
+        return self.all_limits.unordered
 
     @property
     def may_become_missing(self) -> Array:
         """Whether each feature may become missing, ``(d,)``."""
-        return self._limits.may_become_missing
+        return self.all_limits.may_become_missing
 
     @cached_property
     def is_computed(self) -> Array:
@@ -551,7 +552,7 @@ class Space:
         key = x0.tobytes()
         cached = self._limits_of_rows.get(key)
         if cached is None:
-            cached = self._limits.at(x0)
+            cached = self.all_limits.at(x0)
             if len(self._limits_of_rows) >= _MOST_LIMITS:
                 self._limits_of_rows.clear()
             self._limits_of_rows[key] = cached
@@ -563,7 +564,8 @@ class Space:
         return {}
 
     @cached_property
-    def _limits(self) -> Limits:
+    def all_limits(self) -> Limits:
+        """Everything that determines the limits of a row."""
         return Limits.of(self.features, self.is_computed)
 
     @cached_property
@@ -591,7 +593,7 @@ class Space:
     def free(self, x0: Array) -> Array:
         """Return the positions ``(m,)`` of the features that can change from ``x0``."""
         low, high = self.limits(x0)
-        return np.flatnonzero((high > low) | self._limits.may_become_missing)
+        return np.flatnonzero((high > low) | self.all_limits.may_become_missing)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
         """Return admissible points near ``x`` of shape ``(n, d)`` for the row ``x0``.
@@ -615,6 +617,19 @@ class Space:
         unconstrained features always move all the way.
         """
         return move_each(self, start, x, x0)
+
+    def settle_each(self, x: Array, x0: Array) -> tuple[Array, Array]:
+        """Return rows ``(n, d)`` with computed features recomputed, and whether each is admissible ``(n,)``.
+
+        Each has its own row in ``x0`` ``(n, d)``, by whose limits it is judged; it is not moved to meet them.
+
+        Examples
+        --------
+        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x1": (0, 2)}, increase=["x2"])
+        >>> space.settle_each(np.array([[1.0, 12.0], [3.0, 30.0]]), np.array([[0.0, 10.0], [2.0, 30.0]]))[1].tolist()
+        [True, False]
+        """
+        return settle_each(self, x, x0)
 
     def completed(self, x: Array, x0: Array) -> Array:
         """Return points ``(n, d)`` with computed features recomputed and values rounded to their columns' precision."""
@@ -667,7 +682,7 @@ class Space:
         """
         size = np.asarray(x - x0)
         np.abs(size, out=size)
-        unordered, missing = self._limits.unordered[columns], np.isnan(size)
+        unordered, missing = self.all_limits.unordered[columns], np.isnan(size)
         size = np.where(unordered, size != 0, size) if unordered.any() else size
         if not missing.any():
             return size

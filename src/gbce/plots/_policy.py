@@ -1,0 +1,128 @@
+"""Plots of decisions about many rows: coverage and cost of group actions, and rows reached against money."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gbce._validation import printable
+from gbce.plots._style import ANSWER, DRAWS, EDGE, QUIET, SAFE, finish_axes, new_axes, pale
+from gbce.policy import Allocation, GroupActions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_actions", "plot_allocation"]
+
+_LINE = 108  # characters of an action on a line, chosen by hand
+
+
+def plot_actions(actions: GroupActions, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot group actions as bars: the share of other rows that the actions up to each one bring to the target.
+
+    The bar of each action is what it adds; the whisker is the 95% interval of all up to it, on rows that did not choose
+    them. The mean cost stands at its end, the action in words below its bar.
+
+    Parameters
+    ----------
+    actions : GroupActions
+        The result of :func:`gbce.policy.actions`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib, pandas as pd
+    >>> matplotlib.use("Agg")
+    >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
+    >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
+    >>> low = data[data["pay"] < data["debt"]].iloc[:9]
+    >>> table = explainer.explain_many(low, gbce.AtLeast(0), seed=0, posterior=False, progress=False)
+    >>> gbce.policy.actions(table, 2, explainer=explainer, seed=0).plot().get_xlabel()
+    'other rows that reach the target'
+    """
+    steps = len(actions.coverage)
+    ax = new_axes(ax, 8.4, 1.6 + 0.85 * max(steps, 1))
+    before = 0.0
+    for step in range(steps):
+        share, cost = actions.coverage[step], actions.cost[step]
+        ax.barh(step, before, height=0.32, color=pale(DRAWS, 0.35))
+        ax.barh(step, share.share - before, left=before, height=0.32, color=DRAWS)
+        error = [[share.share - share.low], [share.high - share.share]]
+        ax.errorbar(share.share, step, xerr=error, color=EDGE, capsize=3, lw=1.2)
+        known = f"cost {cost.mean:.3g}" if np.isfinite(cost.mean) else ""
+        ax.text(1.03, step, f"{share.share:.0%}\n{known}", va="center", ha="left", fontsize=9)
+        words = "; ".join(
+            action.describe(actions.space) + ("" if group is None else f" ({group})")
+            for action, group, own in zip(actions.actions, actions.groups, actions.steps, strict=True)
+            if own == step + 1
+        )  # fmt: skip
+        text = printable(f"{step + 1}. {words}")
+        short = text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."
+        ax.text(0.0, step + 0.2, short, va="top", ha="left", fontsize=9, color=QUIET)
+        before = share.share
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(max(steps, 1) - 0.3, -0.5)
+    ax.set_yticks([])
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    ax.set_xlabel("other rows that reach the target")
+    if not steps:
+        ax.text(0.5, 0.5, "no action brings any row to the target", transform=ax.transAxes, ha="center", va="center")
+    finish_axes(
+        ax, f"What the same {steps} change{'s' * (steps != 1)} do for everybody", hidden=("top", "right", "left")
+    )
+    return ax
+
+
+def plot_allocation(allocation: Allocation, *, ax: "Axes | None" = None) -> "Axes":
+    """Plot the number of rows that reach the target against the money, for the best rows at every budget.
+
+    The line is the expected number, the band that in which the number itself lies with probability 95%; the yellow mark
+    is the choice.
+
+    Parameters
+    ----------
+    allocation : Allocation
+        The result of :func:`gbce.policy.allocate`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib, pandas as pd
+    >>> matplotlib.use("Agg")
+    >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
+    >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
+    >>> low = data[data["pay"] < data["debt"]].iloc[:9]
+    >>> table = explainer.explain_many(low, gbce.AtLeast(0), seed=0, posterior=False, progress=False)
+    >>> gbce.policy.allocate(table, 5.0).plot().get_ylabel()
+    'rows that reach the target'
+    """
+    table = allocation.frontier
+    ax = new_axes(ax, 7.2, 4.4)
+    money = table.index.to_numpy()
+    ax.fill_between(money, table["likely_low"], table["likely_high"], color=SAFE, lw=0, label="95% of outcomes")
+    ax.plot(money, table["expected"], color=DRAWS, lw=2, label="expected")
+    choice = (allocation.spent if allocation.at_least else allocation.budget, allocation.expected[0])
+    ax.plot(*choice, "o", ms=10, color=ANSWER, mec=EDGE, label="the choice", zorder=5)
+    if allocation.at_least is not None:
+        ax.axhline(allocation.at_least, color=QUIET, lw=1, ls="--")
+        told = f"at least {allocation.at_least:,}: probability {allocation.chance:.2f}"
+        ax.text(money[-1], allocation.at_least, told, ha="right", va="bottom", fontsize=9, color=QUIET)
+    ax.set_xlim(0.0, max(float(money[-1]), 1e-300))
+    ax.set_ylim(0.0, max(float(table["likely_high"].max()) * 1.05, 1.0))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    ax.set_xlabel(f"money{f' ({allocation.prices})' if allocation.prices else ''}")
+    ax.set_ylabel("rows that reach the target")
+    ax.legend(frameon=False, loc="lower right")
+    finish_axes(ax, f"{len(allocation):,} of {len(allocation.labels):,} rows are helped")
+    return ax
