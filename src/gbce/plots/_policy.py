@@ -116,8 +116,8 @@ def plot_allocation(allocation: Allocation, *, ax: "Axes | None" = None) -> "Axe
     ax.plot(*choice, "o", ms=10, color=ANSWER, mec=EDGE, label="the choice", zorder=5)
     if allocation.at_least is not None:
         ax.axhline(allocation.at_least, color=QUIET, lw=1, ls="--")
-        told = f"at least {allocation.at_least:,}: probability {allocation.chance:.2f}"
-        ax.text(money[-1], allocation.at_least, told, ha="right", va="bottom", fontsize=9, color=QUIET)
+        label = f"at least {allocation.at_least:,}: probability {allocation.chance:.2f}"
+        ax.text(money[-1], allocation.at_least, label, ha="right", va="bottom", fontsize=9, color=QUIET)
     ax.set_xlim(0.0, max(float(money[-1]), 1e-300))
     ax.set_ylim(0.0, max(float(table["likely_high"].max()) * 1.05, 1.0))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")

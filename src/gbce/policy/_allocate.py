@@ -281,7 +281,7 @@ def allocate(
     True
     """
     known = read_answers(table, explainer)
-    _require_wishes(budget, at_least, probability, points)
+    _require_request(budget, at_least, probability, points)
     needed = ~known.already & ~known.failed
     rows = known.take(np.flatnonzero(needed & known.answered))
     if len(rows) == 0:
@@ -317,7 +317,7 @@ def allocate(
     )
 
 
-def _require_wishes(budget: Any, at_least: Any, probability: Any, points: Any) -> None:
+def _require_request(budget: Any, at_least: Any, probability: Any, points: Any) -> None:
     if budget is None and at_least is None:
         raise ValueError("give budget=, the most that may be spent, or at_least=, the number of rows to reach, or both")
     if budget is not None and not (is_number(budget) and 0 <= budget < np.inf):

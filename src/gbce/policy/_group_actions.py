@@ -100,8 +100,8 @@ class GroupActions:
         return len(self.actions)
 
     def __repr__(self) -> str:
-        said = f"{self._percent(self.coverage[-1])} of other rows" if self.coverage else "no action found"
-        return f"<GroupActions: {len(self)} actions for {len(self.labels)} rows, {said}; print(...) shows them>"
+        found = f"{self._percent(self.coverage[-1])} of other rows" if self.coverage else "no action found"
+        return f"<GroupActions: {len(self)} actions for {len(self.labels)} rows, {found}; print(...) shows them>"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
