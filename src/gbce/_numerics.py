@@ -16,6 +16,7 @@ from gbce.base import Array
 
 __all__ = [
     "ANSWERING",
+    "CACHE_CELLS",
     "DECIDING",
     "DOUBTING",
     "ENOUGH_ESS",
@@ -24,6 +25,7 @@ __all__ = [
     "LISTING",
     "MATRIX_UP_TO",
     "MAX_PARETO_K",
+    "MEMORY_CELLS",
     "NORMAL_975",
     "PRINTED_Z_95",
     "REWEIGHTING",
@@ -65,9 +67,11 @@ ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
 TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
 # Relative differences that are rounding: of numbers computed here in another order (thousands of roundings of 1e-16),
-# and with a margin, of a number that the user gave, a model computed or a longer sum ended with.
+# and with a margin, of a number that came from the user, a file or a model, or that ends a longer sum.
 ROUNDING, WIDE_ROUNDING = 1e-12, 1e-9
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a larger one
+# Numbers handled together, results do not depend on it: 2 MB stay in a processor's cache, 32 MB bound memory; by hand.
+CACHE_CELLS, MEMORY_CELLS = 250_000, 4_000_000
 MATRIX_UP_TO = 128  # dimensions: handling a matrix takes about as long as handling the vectors of forty steps
 # Purposes of random streams; changing one changes the results of every seed.
 SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING, LISTING = range(7)

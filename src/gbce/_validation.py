@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 __all__ = [
+    "ALL_DIGITS",
     "current_options",
     "distinguish",
     "is_count",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 _LONG = 10_000  # from here on thousands are separated by commas
+ALL_DIGITS = 17  # significant digits that tell any two doubles apart
 _EXACT_INTEGERS = 1e15  # below it every integer is its own double, so that all printed digits are true
 
 
@@ -87,8 +89,6 @@ def short(value: float, digits: int = 4) -> str:
 
 # --- options that hold for all calls ---------------------------------------------------------------------------------
 
-_MOST_DIGITS = 17  # significant digits that tell any two doubles apart
-
 
 @dataclass(frozen=True)
 class Options:
@@ -147,9 +147,7 @@ def set_options(**options: Any) -> _Restoring:
     made = replace(_current, **options)
     if made.progress not in (True, False, None, "auto"):
         raise ValueError(f'set_options: progress must be True, False, "auto" or None, not {made.progress!r}')
-    if made.digits is not None and not (is_count(made.digits) and made.digits <= _MOST_DIGITS):
-        raise ValueError(
-            f"set_options: digits must be an integer from 1 to {_MOST_DIGITS} or None, not {made.digits!r}"
-        )
+    if made.digits is not None and not (is_count(made.digits) and made.digits <= ALL_DIGITS):
+        raise ValueError(f"set_options: digits must be an integer from 1 to {ALL_DIGITS} or None, not {made.digits!r}")
     before, _current = _current, made
     return _Restoring(before)

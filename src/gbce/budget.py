@@ -59,6 +59,7 @@ class _Pacing:
 
 _PACING = _Pacing()
 
+HALF = 0.5  # of what is left of a budget, for a stage that others follow; by hand
 _UNLIMITED = 2**62  # rows: more than anybody evaluates, and still a 64-bit integer
 
 # --- errors and measurements -----------------------------------------------------------------------------------------

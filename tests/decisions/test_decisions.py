@@ -120,7 +120,7 @@ def test_medoid_by_brute_force_and_in_blocks(monkeypatch):
     scene = scene_of(CLOUD, index=index)
     np.testing.assert_array_equal(chosen(gbce.Medoid(), scene)[0], CLOUD[best])
     whole = expected_distance(Places(CLOUD), Places(CLOUD), np.full(300, 1 / 300))
-    monkeypatch.setattr("gbce.space._places._PAIR_CELLS", 1000)
+    monkeypatch.setattr("gbce.space._places.MEMORY_CELLS", 1000)
     np.testing.assert_allclose(expected_distance(Places(CLOUD), Places(CLOUD), np.full(300, 1 / 300)), whole)
 
 

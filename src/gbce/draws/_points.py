@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._numerics import MEMORY_CELLS
 from gbce.base import Array
 from gbce.posterior import Evaluated, GibbsPosterior
 
@@ -18,7 +19,6 @@ PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
 # Number of steps between stored quantiles of the loss: exact for every tail of at most three digits, and bounded by the
 # neighbours in between.
 TAIL_LEVELS = 1_000
-_MOST_CELLS = 4_000_000  # numbers in the points placed together: the arrays on the way are a few times 32 MB
 _SAME_LEVEL = 1e-6  # of a step between two levels: smaller differences are rounding
 
 # --- evaluated points ------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Points:
 
         With the ``n`` points ``before`` a move, rows that the move has not changed are not evaluated again.
         """
-        most = max(_MOST_CELLS // max(z.shape[1], 1), 1)
+        most = max(MEMORY_CELLS // max(z.shape[1], 1), 1)
         if len(z) > most:
             parts = [slice(start, start + most) for start in range(0, len(z), most)]
             earlier = [None if before is None else before.take(np.arange(len(z))[some]) for some in parts]

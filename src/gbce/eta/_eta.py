@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from gbce._numerics import ENOUGH_ESS, effective_sample_size, normalise, seed_number
+from gbce._numerics import ENOUGH_ESS, WIDE_ROUNDING, effective_sample_size, normalise, seed_number
 from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array, Target
 from gbce.draws import Draws
@@ -324,8 +324,6 @@ _SMALL_STEP = 0.25 * _STEP  # below it the next step is longer
 _FIRST_RATIO = 2.0  # of the first two etas on the path; it adapts quickly
 _STRIDE, _SHORTEST = 16.0, 1.05  # largest and smallest ratio of neighbouring etas: they bound the steps of a path
 _AS_GOOD = 0.01  # of the shortfall, or of its range: a smaller gain does not justify a larger eta
-_ROUNDING = 1e-9  # relative difference of shortfalls that is rounding
-_TIE = 1e-9  # relative difference of losses: points at the limit of the target may be rounded to either side
 
 
 class Solved(NamedTuple):
@@ -420,7 +418,7 @@ def _is_monotone(loss: Array, reached: Array, mixture: Mixture) -> bool:
     if not counted[0] or counted.sum() > 1:
         return False
     worst, best = loss[reached].max(initial=-np.inf), loss[~reached].min(initial=np.inf)
-    return bool(worst <= best + _TIE * abs(best)) if np.isfinite(best) else True
+    return bool(worst <= best + WIDE_ROUNDING * abs(best)) if np.isfinite(best) else True
 
 
 def _walk_path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[float, Array]]:
@@ -452,7 +450,7 @@ def _compute_total_variation(a: Array, b: Array) -> float:
 def _find_closest(shortfall_at: Callable[[float], float], etas: list[float], shortfalls: list[float]) -> Solved:
     """Return the smallest eta with about the least shortfall, searching between those evaluated."""
     least, most = min(shortfalls), max(shortfalls)
-    if most - least <= _ROUNDING * most:  # eta has no effect on the goal
+    if most - least <= WIDE_ROUNDING * most:  # eta has no effect on the goal
         return Solved(etas[-1], False)
     slack = _AS_GOOD * min(most - least, least)
     i = next(i for i, value in enumerate(shortfalls) if value <= least + slack)

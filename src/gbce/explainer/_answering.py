@@ -12,7 +12,7 @@ import numpy as np
 
 from gbce._numerics import ANSWERING, stream
 from gbce.base import Array, Choice, Query, Rule
-from gbce.budget import BudgetSpentError
+from gbce.budget import HALF, BudgetSpentError
 from gbce.decisions import (
     FEWEST_TO_CONFIRM,
     Decision,
@@ -55,7 +55,6 @@ __all__ = ["Decided", "Prover", "add_answer", "decide", "find_safe_box", "state_
 
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
 _REPLACED = "the best point that the model confirms of the row alone, where it rejects"
-_POLICY_SHARE = 0.5  # of the budget left by the rules, chosen by hand; the rest is for the figures
 _COPIES = 1_000  # noisy copies of the answer: a share near 0.9 then has a standard error of 0.01
 _FEWEST_COPIES = 100  # with fewer no reliability is reported: its standard error would exceed 0.05
 _MOST_CONFIRMED = 10  # points tried one by one if the model rejects the answer, chosen by hand
@@ -140,7 +139,7 @@ def _apply_policy(
     for rule, choice in choices:
         if rule == policy:
             return _keep_first(choice)
-    part = replace(posterior, budget=posterior.budget.share(_POLICY_SHARE))
+    part = replace(posterior, budget=posterior.budget.share(HALF))
     refits = None if refits is None else replace(refits, budget=part.budget)
     try:
         return _keep_first(apply_rule(policy, query, draws, part, refits=refits, earlier=choices))

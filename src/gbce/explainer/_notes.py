@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gbce._numerics import DECIDING, DOUBTING, stream
+from gbce._numerics import DECIDING, DOUBTING, WIDE_ROUNDING, stream
 from gbce._validation import is_count, short
 from gbce.base import Array, Prior, Query, Sampler
-from gbce.budget import Budget, BudgetSpentError
+from gbce.budget import HALF, Budget, BudgetSpentError
 from gbce.decisions import Decision
 from gbce.draws import Covering, Draws, Points, Scene
 from gbce.eta import Calibration
@@ -47,13 +47,11 @@ __all__ = [
 
 _MOVES = 3.0  # expected number of changed columns under the default prior: what a person can act on at once; by hand
 _PRIOR_NOTE = "About three columns change. Set `prior=` to allow more or fewer."
-_SAME_PLACE = 1e-9  # relative difference of values that are equal up to rounding
 _WORTH_A_NOTE = 0.1  # difference in log density that deserves a sentence, chosen by hand
 # Multiple of the rows of a usual explanation that sampling may spend while no point reaches the target. Measured
 # without a limit: 250,000 to 1.6 million rows for one row of a school table whose forest cannot reach the target. Ten
 # is generous for targets that are hard to reach; chosen by hand.
 ROWS_TIMES = 10
-_SEARCH_SHARE = 0.5  # of the remaining budget for the last search, chosen by hand; the rest is for the rules
 _STEEP = 1e6  # factor on eta in a search for least loss: a thousandth of a unit of loss outweighs hundreds of cost
 
 # --- assumed prior and column order ----------------------------------------------------------------------------------
@@ -178,7 +176,7 @@ def _find_unexplained(
     unread = np.zeros(loss.shape)
     points = Points(z, placed.x, unread, loss, unread > 0, placed.cost, placed.log_correction)
     # a decision at a bound, or inside an interval that maps to one value, has no unique latent point
-    same = np.isclose(placed.x, x, rtol=_SAME_PLACE, atol=0.0, equal_nan=True).all(axis=1)
+    same = np.isclose(placed.x, x, rtol=WIDE_ROUNDING, atol=0.0, equal_nan=True).all(axis=1)
     # dwarfed() needs no draws around the point: a corner cut off by rounding, or oblique to the axes, may have none,
     # and the rungs of a tempered run that missed a mode would claim to have covered it
     certain = cover.dwarfed(points, query.mixture)
@@ -314,7 +312,7 @@ def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Arra
     if draws.known.reached[:, 0].any():
         return draws
     prior = posterior.prior
-    limited = replace(posterior, budget=posterior.budget.share(_SEARCH_SHARE))
+    limited = replace(posterior, budget=posterior.budget.share(HALF))
     best = BestPerLevel.empty(np.ones(1), prior.x0)
 
     def judge(x: Array) -> tuple[Array, Array]:

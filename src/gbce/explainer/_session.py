@@ -17,7 +17,7 @@ import numpy as np
 from gbce._numerics import SAMPLING, stream
 from gbce._validation import is_count
 from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
-from gbce.budget import Budget
+from gbce.budget import HALF, Budget
 from gbce.decisions import MAP, ChanceConstrained, CVaR, Nearest, Strategies, find_strategies, require_rules
 from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
@@ -59,7 +59,6 @@ _LOG = logging.getLogger("gbce")
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
 _DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
-_SAMPLING_SHARE = 0.5  # of the budget if there are rules, chosen by hand; the rest is for them and their figures
 
 
 class _Sampled(NamedTuple):
@@ -210,7 +209,7 @@ class Session:
         for rule in rules:
             rule.check_target(question.target)
         decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
-        sampled = self._sample(asked, question, _SAMPLING_SHARE if decides else 1.0)
+        sampled = self._sample(asked, question, HALF if decides else 1.0)
         # from here on, eta is the one that the sampler reached, or found
         mixture = replace(asked.mixture, eta=sampled.draws.rungs[-1])
         posterior, query = replace(asked, mixture=mixture, goal=None), replace(question, mixture=mixture)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import NORMAL_975, first_of_least, wilson
+from gbce._numerics import NORMAL_975, WIDE_ROUNDING, first_of_least, wilson
 from gbce._validation import printable
 from gbce.base import Array, Query
 from gbce.decisions import Decision
@@ -25,7 +25,6 @@ from gbce.space import effort_cost, plain_value
 __all__ = ["Answer", "AnswerKind", "Mean", "Share", "cheapest_known"]
 
 _LABEL = "answer"
-_ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
 _OFTEN = 0.5  # shares below this are preceded by "only" unless the policy promised another one
 _LEAST_DIGIT = 0.001  # the last of the three decimals of a share
 _SHORT = 200  # characters of a sentence in a repr
@@ -90,6 +89,23 @@ class Share(NamedTuple):
         if 0 < self.share < _LEAST_DIGIT:
             return f"below {_LEAST_DIGIT}"
         return f"above {1 - _LEAST_DIGIT}" if 1 - _LEAST_DIGIT < self.share < 1 else f"{self.share:.3f}"
+
+    @property
+    def in_hundred(self) -> str:
+        """The share as a count in 100, rounded down; with one decimal, never rounded to 0 or 100, if it is exact.
+
+        Examples
+        --------
+        >>> [Share(0.9996, 0.9, 1.0, n, exact=n == 0).in_hundred for n in (1000, 0)]
+        ['99', 'more than 99.9']
+        """
+        if not self.exact:
+            return f"{floor(100 * self.share + WIDE_ROUNDING)}"
+        if 0 < self.share < _LEAST_DIGIT:
+            return f"fewer than {100 * _LEAST_DIGIT:g}"
+        if 1 - _LEAST_DIGIT < self.share < 1:
+            return f"more than {100 * (1 - _LEAST_DIGIT):g}"
+        return f"{floor(1000 * self.share + WIDE_ROUNDING) / 10:g}"
 
 
 class Mean(NamedTuple):
@@ -296,7 +312,7 @@ class Answer:
         """Return a sentence on the share of refitted models that agree."""
         models = f"refitted model{'s' * (survival.n > 1)}"
         models += "" if self.doubt or self.promised is None else " held out from the choice"
-        if survival.share + _ROUNDING >= 1:
+        if survival.share + WIDE_ROUNDING >= 1:
             return f"All {survival.n} {models} agree." if survival.n > 1 else f"The {models} agrees."
         count = _count_in_hundred(survival, self.promised)
         return f"Of {survival.n} {models}, {count}% agree under such errors{self._state_promise(survival)}."
@@ -366,15 +382,9 @@ def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
 
 
 def _count_in_hundred(share: Share, promised: float | None) -> str:
-    """Return a share as a count in 100, rounded down so that 99.7 is not "100"; exact shares with one decimal."""
-    only = "only " if share.share < (_OFTEN if promised is None else promised) else ""
-    if not share.exact:
-        return f"{only}{floor(100 * share.share + _ROUNDING)}"
-    if 0 < share.share < _LEAST_DIGIT:
-        return f"fewer than {100 * _LEAST_DIGIT:g}"
-    if 1 - _LEAST_DIGIT < share.share < 1:
-        return f"more than {100 * (1 - _LEAST_DIGIT):g}"
-    return f"{only}{floor(1000 * share.share + _ROUNDING) / 10:g}"
+    """Return a share as a count in 100, after "only" if it is small, or smaller than promised."""
+    few = share.share < (_OFTEN if promised is None else promised) and share.in_hundred[0].isdigit()
+    return f"{'only ' * few}{share.in_hundred}"
 
 
 def _capitalise(text: str) -> str:

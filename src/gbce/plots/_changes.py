@@ -40,7 +40,6 @@ __all__ = ["plot_alternatives", "plot_changes", "plot_decisions"]
 # Layout, chosen by hand.
 _MARK_RISE = 0.33  # lines from the centre to the marks of the first and the last decision
 _LANE = 0.09  # inches between the marks of two decisions
-_MOST_BOXES = 5  # for the levels of a category
 _MARK_ROOM = 0.2  # inches of a box reserved for marks
 _AXES_INCHES = 4.6  # approximate width of the axes
 _FAR = 60.0  # ratio of the largest to the median change above which the axis is logarithmic
@@ -149,7 +148,7 @@ def _draw_spans(ax: "Axes", y: int, before: list[float], after: list[float]) -> 
 
 def _draw_category(ax: "Axes", explanation: Explanation, y: int, j: int, chosen: Array) -> LevelBoxes:
     others = list(chosen) + ([] if explanation.answer is None else [explanation.answer.decision.x[j]])
-    boxes = level_boxes(explanation, j, others, _MOST_BOXES)
+    boxes = level_boxes(explanation, j, others)
     draw_boxes(
         ax, y, boxes, height=0.7, inches=_AXES_INCHES, now=explanation.x0[j], transform=ax.get_yaxis_transform(),
         room=_MARK_ROOM,

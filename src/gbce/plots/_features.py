@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce.base import Array
 from gbce.explanation import Explanation
 from gbce.plots._style import DRAWS, EDGE, broken_text, pale, short_text
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-__all__ = ["FeatureAxis", "LevelBoxes", "draw_boxes", "feature_axis", "level_boxes", "spread_wide"]
+__all__ = ["MOST_BOXES", "FeatureAxis", "LevelBoxes", "draw_boxes", "feature_axis", "level_boxes", "spread_wide"]
 
 # Layout, chosen by hand.
+MOST_BOXES = 5  # for the levels of a category
 _MOST_LEVELS = 12  # named along an axis; other levels of a category share one place, those of an ordinal have no name
 _MOST_INTEGERS = 30  # distinct integers up to which draws are jittered
 _JITTER = 0.3  # in units of a step between levels or integers, up and down
@@ -269,14 +271,14 @@ class LevelBoxes:
         return left + (right - left) * (self.box(value) + 0.5) / len(self)
 
 
-def level_boxes(explanation: Explanation, j: int, others: Sequence[float], most: int) -> LevelBoxes:
-    """Return the boxes of feature ``j``: at most ``most`` levels, including those of the row and of ``others``."""
+def level_boxes(explanation: Explanation, j: int, others: Sequence[float]) -> LevelBoxes:
+    """Return the boxes of feature ``j``: a few levels, including those of the row and of ``others``."""
     feature = explanation.space.features[j]
     n = len(feature.levels or ())
     share = _find_level_shares(explanation, j)
     seen = np.array([explanation.x0[j], *others], dtype=float)
     fixed = seen[~np.isnan(seen)].tolist()
-    kept = list(range(n)) if n <= most else _choose_levels(share, fixed, most - 1)
+    kept = list(range(n)) if n <= MOST_BOXES else _choose_levels(share, fixed, MOST_BOXES - 1)
     place, grouped = _group_levels(n, kept)
     names = _name_levels(feature, kept, grouped)
     shares = [float(share[code]) for code in kept]
@@ -285,7 +287,7 @@ def level_boxes(explanation: Explanation, j: int, others: Sequence[float], most:
         shares.append(max(float(share.sum()) - sum(shares), 0.0))
     absent = max(1.0 - float(share.sum()), 0.0)
     missing = None
-    if feature.missing is not None and (absent > 1e-9 or np.isnan(seen).any()):
+    if feature.missing is not None and (absent > WIDE_ROUNDING or np.isnan(seen).any()):
         missing = len(names)
         names, shares = [*names, "missing"], [*shares, absent]
     return LevelBoxes(names, np.array(shares), place, missing)

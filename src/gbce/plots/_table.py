@@ -11,6 +11,7 @@ from gbce.base import Array
 from gbce.batch import ANSWER, POSTERIOR, ExplanationTable, find_costs, group_costs
 from gbce.decisions import Rule
 from gbce.explanation import Status, number_text
+from gbce.plots._features import MOST_BOXES
 from gbce.plots._style import DRAWS, EDGE, MISSED, finish_axes, new_axes, pale, put_legend_outside, short_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ __all__ = ["plot_table_changes", "plot_table_costs"]
 # Layout, chosen by hand.
 _SWARM_BINS = 60  # positions along a line at which dots are stacked
 _SWARM_HEIGHT = 0.38  # units of a line, up and down, for the tallest stack
-_MOST_BOXES = 5  # named levels of a category
 _CHARACTERS = 60  # that fit into a line of boxes
 _LOW, _HIGH = "#e8b04a", "#24508f"  # colours of values that start low and high
 
@@ -274,8 +274,8 @@ def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
     from matplotlib.patches import Rectangle  # slow to import
 
     counts = to.map(lambda value: "missing" if pd.isna(value) else str(value)).value_counts()
-    boxes: list[tuple[str, int]] = [(str(name), int(n)) for name, n in counts.iloc[:_MOST_BOXES].items()]
-    rest = counts.iloc[_MOST_BOXES:]
+    boxes: list[tuple[str, int]] = [(str(name), int(n)) for name, n in counts.iloc[:MOST_BOXES].items()]
+    rest = counts.iloc[MOST_BOXES:]
     if len(rest):
         boxes.append((f"other ({len(rest)} levels)", int(rest.sum())))
     width, total = 2.0 / len(boxes), int(counts.sum())

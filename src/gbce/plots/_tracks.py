@@ -5,7 +5,6 @@ The band is the range in which the decision still works, or the range of similar
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import floor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -38,14 +37,12 @@ __all__ = ["SafeRanges", "draw_tracks", "plot_before_after"]
 
 SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
-_ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
 
 # Layout, chosen by hand.
 _MASS = 0.9  # share of the draws that a band covers
 _FEWEST_DRAWS = 20  # for a band; with fewer its ends would be single draws
 _DIGITS = (3, 4, 6, 9, 17)  # significant digits of a number: as few as distinguish the two values
 _LONGEST_VALUE = 18  # characters
-_MOST_BOXES = 5  # for the levels of a category
 _BAND_HEIGHT = 0.26  # in units of a line
 _MARGIN = 0.16  # on both sides of the tracks, for values, in units of a track
 _TRACK_INCHES = 4.4  # approximate width of a track
@@ -260,7 +257,7 @@ def _draw_levels(
 ) -> str:
     """Draw a category as boxes, with an arrow from the old to the new level."""
     now, then = float(explanation.x0[j]), float(decision.x[j])
-    boxes = level_boxes(explanation, j, [then], _MOST_BOXES)
+    boxes = level_boxes(explanation, j, [then])
     works = {boxes.box(code) for code in (safe or {}).get(j, ())}
     colours = [SAFE if i in works else "#eef0f3" for i in range(len(boxes))]
     draw_boxes(
@@ -446,7 +443,7 @@ def _write_captions(ax: "Axes", explanation: Explanation, decision: Decision, n_
     if n_left:
         caption.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
     if answer is not None and answer.reached and answer.reliability is not None:
-        count = floor(100 * answer.reliability.share + _ROUNDING)
+        count = answer.reliability.in_hundred
         caption.append(f"If the values turn out slightly different, it still works {count} times out of 100.")
     finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
     if caption:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gbce._numerics import ROUNDING, log_total
+from gbce._numerics import CACHE_CELLS, ROUNDING, log_total
 from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array, Prior
 from gbce.priors._assemble import Categories, assemble
@@ -24,7 +24,6 @@ _MOST_LIKELY = 0.5  # largest probability of a change where features are few: th
 _SEED = 20_002  # any number, but fixed: the density is part of the prior and must not depend on the user's seed
 _WIDTHS = np.geomspace(0.05, 2.0, 16)  # candidates, in units of each feature's scale: neighbours differ by 28%; by hand
 _FEWEST_ROWS = 3  # so that leaving one out leaves more than one
-_BLOCK_CELLS = 200_000  # of a block of distances: 1.6 MB, which stays in the processor's cache
 
 # --- Gaussian --------------------------------------------------------------------------------------------------------
 
@@ -263,7 +262,7 @@ class Density:
 
     def log(self, u: Places) -> Array:
         """Return the log density ``(m,)`` at embedded rows, relative to its largest possible value."""
-        block = max(1, _BLOCK_CELLS // len(self.points))
+        block = max(1, CACHE_CELLS // len(self.points))
         parts = [
             _log_sum_kernel(_squared_distances(u.take(slice(i, i + block)), self.points), -0.5 / self.width**2)
             for i in range(0, len(u), block)

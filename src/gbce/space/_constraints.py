@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.optimize import linprog
 
+from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array
 from gbce.space._expressions import halfspaces, linear, names_in, ordered_pairs, require_readable
-from gbce.space._feature import DATA_ROUNDING, ROUNDING, Feature
+from gbce.space._feature import Feature
 from gbce.space._terms import Levels, Term, evaluate, inequalities_among, term_of
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ class Computed:
 
 def same(a: Array, b: Array) -> Array:
     """Whether computed numbers ``a`` equal the row's ``b`` up to rounding."""
-    return np.abs(a - b) <= DATA_ROUNDING * np.maximum(1.0, np.abs(b))
+    return np.abs(a - b) <= WIDE_ROUNDING * np.maximum(1.0, np.abs(b))
 
 
 def as_computed(given: Mapping[str, Any] | None, names: tuple[str, ...]) -> tuple[Computed, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce.space._feature import ROUNDING
+from gbce._numerics import ROUNDING
 
 __all__ = [
     "ARITHMETIC",

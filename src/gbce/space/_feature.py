@@ -10,14 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from gbce._numerics import ROUNDING
 from gbce._validation import distinguish, is_number, is_whole
 from gbce.base import Array
 from gbce.space._codecs import require_writable
 
 __all__ = [
-    "DATA_ROUNDING",
     "MOST_DIGITS",
-    "ROUNDING",
     "Feature",
     "Kind",
     "Units",
@@ -30,10 +29,6 @@ Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime
 Direction = Literal["any", "increase", "decrease"]
 Missing = Literal["keep", "leave", "any"]
 
-# Relative differences up to which two numbers count as equal. Both are chosen by hand: a double has about 16 digits, so
-# they leave room for sums and products of a few hundred terms, and real differences are larger by orders of magnitude.
-ROUNDING = 1e-12  # between numbers computed here, possibly in another order
-DATA_ROUNDING = 1e-9  # between such a number and one from the user, which may have been through a file or a program
 MOST_DIGITS = 15  # decimals of a number: a double has no more that mean anything
 _LARGEST_SCALE = 1e150  # its square is finite, and the square of its inverse positive: a double ends at 1e308
 _SAFE_SQUARES = 1e100  # between its inverse and it, squares and their sums neither overflow nor vanish

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import current_options, printable
+from gbce._numerics import ROUNDING
+from gbce._validation import ALL_DIGITS, current_options, printable
 from gbce.base import Array
 from gbce.space._codecs import Codec
-from gbce.space._feature import MOST_DIGITS, ROUNDING, Feature, deviations
+from gbce.space._feature import MOST_DIGITS, Feature, deviations
 
 __all__ = [
     "decimals_of",
@@ -29,7 +30,6 @@ __all__ = [
 
 # All chosen by hand.
 _DIGITS = 6  # significant digits where nothing is known of the column: as many as a person would copy out
-_ALL_DIGITS = 17  # significant digits that tell any two doubles apart
 _PLAIN_NUMBERS = (1e-4, 1e15)  # magnitudes written without an exponent
 _YEARS = (1000, 2200)  # integer columns within this range are taken for years and written without commas
 _FEW_DECIMALS = 3  # decimals in the data up to which a column is written as it is there
@@ -128,7 +128,7 @@ def _real_text(feature: Feature, value: float, keeps: Callable[[float], bool] | 
             text = _decimal_text(value, decimals)
             if keeps is None or keeps(_read(text)):
                 return text
-    for digits in range(_DIGITS, _ALL_DIGITS + 1):
+    for digits in range(_DIGITS, ALL_DIGITS + 1):
         text = number_text(value, digits)
         if keeps is None or keeps(_read(text)):
             return text

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import ROUNDING
 from gbce._validation import is_whole, show
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, ticks_of
-from gbce.space._feature import ROUNDING, Feature, Kind, Units, units_of
+from gbce.space._feature import Feature, Kind, Units, units_of
 from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from gbce._numerics import CACHE_CELLS, MEMORY_CELLS
 from gbce.base import Array
 from gbce.space._constraints import Constraint
 from gbce.space._expressions import at_most
@@ -27,10 +28,6 @@ __all__ = ["Centre", "Checks", "Places", "axes_of", "distances_to", "embed", "ne
 # Levels of a category up to which each has an explicit axis. Chosen by hand: a k-d tree is little faster than brute
 # force from some twenty dimensions on (scipy's documentation of KDTree); distances are the same either way.
 MOST_AXES = 16
-# Sizes of blocks, in numbers; chosen by hand, results do not depend on them.
-_ROW_CELLS = 1_000_000  # of rows whose distances to one row are computed together: 8 MB
-_PAIR_CELLS = 4_000_000  # of pairwise distances: 32 MB
-_COORDINATE_CELLS = 250_000  # of coordinates: 2 MB stay in a processor's cache
 
 # --- embedded points -------------------------------------------------------------------------------------------------
 
@@ -89,7 +86,7 @@ class Places:
 
     def _iterate_blocks(self) -> Iterator[Array]:
         """Yield the coordinates in blocks of rows that fit the processor's cache."""
-        size = max(1, _COORDINATE_CELLS // max(self.axes.shape[1], 1))
+        size = max(1, CACHE_CELLS // max(self.axes.shape[1], 1))
         for start in range(0, max(len(self), 1), size):
             yield self.axes[start : start + size]
 
@@ -117,7 +114,7 @@ class Places:
 
     def blocks(self, others: "Places") -> Iterator["Places"]:
         """Yield the points in blocks whose distances to the others fit into memory."""
-        size = max(1, _PAIR_CELLS // max(len(others), 1))
+        size = max(1, MEMORY_CELLS // max(len(others), 1))
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
@@ -182,7 +179,7 @@ def _embed_column(feature: Feature, column: Array) -> Array:
 
 def distances_to(features: Sequence[Feature], x: Array, x0: Array) -> Array:
     """Return the distances ``(n,)`` of rows ``(n, d)`` to one row ``(d,)``, block by block."""
-    size = max(1, _ROW_CELLS // len(features))
+    size = max(1, MEMORY_CELLS // len(features))
     return np.concatenate([_measure_block(features, x[i : i + size], x0) for i in range(0, max(len(x), 1), size)])
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import MEMORY_CELLS, ROUNDING
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
-from gbce.space._feature import ROUNDING, Feature, Kind
+from gbce.space._feature import Feature, Kind
 from gbce.space._format import ends_text, label_text, pair_text, range_text, readable_step, value_text
 from gbce.space._frames import Layout
 from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
@@ -41,7 +42,6 @@ __all__ = ["Space"]
 
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
-_MOST_CELLS = 1_000_000  # numbers compared at once: 8 MB, where a pool in many columns has some hundred
 _SHOWN = 30  # features in a repr
 _MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 
@@ -692,7 +692,7 @@ class Space:
     def changed(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``; ``columns`` as in :meth:`change`."""
         here, there = np.broadcast_arrays(x, x0)
-        differs, block = np.empty(here.shape, dtype=bool), max(_MOST_CELLS // max(here.shape[1], 1), 1)
+        differs, block = np.empty(here.shape, dtype=bool), max(MEMORY_CELLS // max(here.shape[1], 1), 1)
         for start in range(0, len(here), block):
             some = slice(start, start + block)
             differs[some] = self.change(here[some], there[some], columns=columns) > ROUNDING * self.scale[columns]

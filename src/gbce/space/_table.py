@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import distinguish, printable
 from gbce.base import Array
 from gbce.space._constraints import Computed, Constraint, same
-from gbce.space._feature import DATA_ROUNDING, Feature
+from gbce.space._feature import Feature
 from gbce.space._format import value_text
 from gbce.space._transitions import describe_transitions
 
@@ -155,7 +156,7 @@ def misfits(space: "Space", x: Array) -> pd.DataFrame:
         value = x[:, j]
         if feature.missing is None:
             lines += [(int(i), feature.name, f"{feature.name!r} is missing") for i in np.flatnonzero(np.isnan(value))]
-        tolerance = DATA_ROUNDING * np.maximum(1.0, np.abs(value))
+        tolerance = WIDE_ROUNDING * np.maximum(1.0, np.abs(value))
         for bound, side in ((feature.low, "below"), (feature.high, "above")):
             if bound is None or feature.stretch:
                 continue

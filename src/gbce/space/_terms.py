@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._numerics import ROUNDING
 from gbce.base import Array
 from gbce.space._expressions import (
     ARITHMETIC,
@@ -24,7 +25,6 @@ from gbce.space._expressions import (
     linear_terms,
     parse,
 )
-from gbce.space._feature import ROUNDING
 
 __all__ = ["Levels", "Term", "evaluate", "inequalities_among", "level_positions", "term_of"]
 

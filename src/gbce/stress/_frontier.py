@@ -13,7 +13,7 @@ import pandas as pd
 from gbce._numerics import JUDGING, stream
 from gbce._validation import is_count
 from gbce.base import Array
-from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.budget import HALF, Budget, BudgetSpentError, budget_of
 from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import (
@@ -43,8 +43,6 @@ Reliability = Literal["share", "next"]
 # How a frontier spends its budget. All of these were chosen by hand: they decide how many points are tried, while the
 # reliability of those in the table comes from fresh noise.
 _UNSEEN_SHARE = 0.1  # of the time, for models that take no part in the search
-_SCREENING_SHARE = 0.5  # of the remaining time, for screening candidates where time is short
-_WALK_SHARE = 0.5  # of the remaining budget, for the walk
 _MAX_CONFIRMED = 200  # candidates that are evaluated again under fresh noise
 _CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must be able to confirm: n_confirm shrinks for them
 _CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, with smaller errors
@@ -240,7 +238,7 @@ class FrontierSearch:
         levels = np.unique(_WALK_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
         best = BestPerLevel.empty(levels, x0)
         best.add(x, judged.reliability, self._cost(x))
-        budget = self.posterior.budget.share(_WALK_SHARE)
+        budget = self.posterior.budget.share(HALF)
 
         def judge(x: Array) -> tuple[Array, Array]:
             judged = self._judge(x, shifts[:_WALK_COPIES], budget)
@@ -259,7 +257,7 @@ class FrontierSearch:
         """Evaluate points ``(n, d)``; where time is short, as many of the first ones as half of it allows."""
         if not self._timed:
             return x, self._judge(x, shifts)
-        part = self.posterior.budget.share(_SCREENING_SHARE)
+        part = self.posterior.budget.share(HALF)
         parts: list[_Judgements] = []
         with suppress(BudgetSpentError):
             for some in replace(self.posterior, budget=part).portions(len(x), len(shifts)):

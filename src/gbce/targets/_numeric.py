@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from gbce._validation import distinguish, require_finite, short
+from gbce._validation import ALL_DIGITS, distinguish, require_finite, short
 from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Change", "Numeric", "Range", "Value"]
@@ -18,8 +18,8 @@ __all__ = ["AtLeast", "AtMost", "Change", "Numeric", "Range", "Value"]
 # Default scale and tolerance as a share of the standard deviation of the model's outputs. A convention on which results
 # depend: users with a specific error in mind give both as numbers.
 DEFAULT_SPREAD_SHARE = 0.1
-# Digits of a limit, enough to show what the user typed; of an output, at least and at most.
-_LIMIT_DIGITS, _FEW_DIGITS, _ALL_DIGITS = 7, 4, 17
+# Digits of a limit, enough to show what the user typed; of an output, at least.
+_LIMIT_DIGITS, _FEW_DIGITS = 7, 4
 
 # --- absolute targets ------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class _Absolute(Numeric):
         """
         wanted, (low, high) = self._describe_range(), self.accepted()
         shown = short(output)
-        for digits in range(_FEW_DIGITS, _ALL_DIGITS + 1):  # enough to tell 499.99 from "at least 500"
+        for digits in range(_FEW_DIGITS, ALL_DIGITS + 1):  # enough to tell 499.99 from "at least 500"
             shown = short(output, digits)
             rounded = float(f"{output:.{digits}g}")
             if shown not in wanted and (low <= rounded <= high) == (low <= output <= high):
