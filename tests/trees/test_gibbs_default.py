@@ -188,12 +188,12 @@ def test_a_mode_that_was_missed_is_a_doubt_where_islands_do_not_climb_again(corn
 
 
 def test_loops_are_compiled_without_a_directory_for_their_cache(monkeypatch):
-    from gbce.trees import _along_loops
+    from gbce.trees import _sum_loops
 
     def refuse(*, cache=False, nogil=False):
         if cache:
             raise RuntimeError("no locator available")
         return lambda loop: loop
 
-    monkeypatch.setattr(_along_loops, "njit", refuse)
-    assert _along_loops._compile(max)(1, 2) == 2
+    monkeypatch.setattr(_sum_loops, "njit", refuse)
+    assert _sum_loops.compile_loop(max)(1, 2) == 2

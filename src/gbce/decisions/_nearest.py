@@ -21,6 +21,7 @@ from gbce.metrics import costs
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import CandidateMoves, Judged, NearestPoints, find_nearest, values_to_try
 from gbce.space import Space
+from gbce.trees import read_models
 
 __all__ = ["Nearest", "nearest_points", "reaching_rows"]
 
@@ -329,12 +330,36 @@ def _search(
             most_changes=rule.max_changes, affords=first.affords,
         )  # fmt: skip
         points = _confirm(posterior, reaching, _join_known(scene, found, known, most))
-    points = _undo_changes(posterior, reaching, moves, points)
-    points = _round(posterior, reaching, moves, points, known)
-    fewer = _undo_changes(posterior, reaching, moves, points)  # rounding may have made another change unnecessary
-    if len(fewer.x) > len(points.x):
-        points = _round(posterior, reaching, moves, fewer, known)
-    return points, min(best, key=lambda seen: seen.loss, default=None)
+    return _tidy(posterior, reaching, moves, points, known), min(best, key=lambda seen: seen.loss, default=None)
+
+
+def _tidy(
+    posterior: GibbsPosterior, reaching: Reaching, moves: CandidateMoves, points: NearestPoints, known: _Known
+) -> NearestPoints:
+    """Undo changes and round numbers as far as the model allows; trees are read, and confirm the result."""
+    read = read_models(posterior)
+    tidy = _undo_changes(read, reaching, moves, points)
+    tidy = _round(read, reaching, moves, tidy, known)
+    fewer = _undo_changes(read, reaching, moves, tidy)  # rounding may have made another change unnecessary
+    if len(fewer.x) > len(tidy.x):
+        tidy = _round(read, reaching, moves, fewer, known)
+    if read.predictors[0] is posterior.predictors[0]:
+        return tidy
+    confirmed = {x.tobytes() for x in points.x}
+    new = [i for i, x in enumerate(tidy.x) if x.tobytes() not in confirmed]
+    if not new:
+        return tidy
+    good = np.ones(len(tidy.x), dtype=bool)
+    try:
+        good[new] = reaching.judge(_predict_first(posterior, tidy.x[new])).reached
+    except BudgetSpentError:
+        return points
+    if good.all():
+        return tidy
+    both = (np.concatenate([own[good], before]) for own, before in zip(tidy, points, strict=True))
+    x, cost, changes = both
+    order = np.lexsort((changes, cost))
+    return NearestPoints(x[order], cost[order], changes[order])
 
 
 def _has_constraints(space: Space) -> bool:

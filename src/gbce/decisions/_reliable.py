@@ -24,6 +24,7 @@ from gbce.metrics import Noise, costs, evaluate_under_noise, offsets, require_no
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
 from gbce.space import Space
+from gbce.trees import read_models
 
 __all__ = [
     "FEWEST_TO_CONFIRM",
@@ -216,7 +217,6 @@ class Reliable(Rule):
             return Choice(scene.row.x, scene.row, "the row reaches the target as it is")
         if self.sensible and (found := self._find_sensible(scene, posterior)) is not None:
             return found
-        noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
         try:
             nearest = self._find_nearest(scene)
         except BudgetSpentError:
@@ -224,11 +224,15 @@ class Reliable(Rule):
             return _take_first(
                 nearest, f"the budget ended before the search did; this is the {_describe_nearest(nearest)}"
             )
+        own = UnderNoise(scene, posterior, self.noise, first_only=True)
         try:
-            if not accepts(noisy, nearest.x[:1])[0]:
+            if not accepts(own, nearest.x[:1])[0]:
                 return _take_first(nearest, "no evaluated point reaches the target; this is the best seen")
-            found = self._find_holding(scene, noisy, nearest.x)
-            return self._find_most_reliable(scene, noisy, nearest) if found is None else found
+            read = replace(own, posterior=read_models(posterior))  # trees are read, and asked to confirm the result
+            found = self._find_holding(scene, read, nearest.x)
+            if found is not None and not accepts(own, found.x)[0]:
+                found = self._find_holding(scene, own, nearest.x)
+            return self._find_most_reliable(scene, read, nearest) if found is None else found
         except BudgetSpentError:
             return _take_first(
                 nearest, f"the budget ended before the search did; this is the {_describe_nearest(nearest)}"

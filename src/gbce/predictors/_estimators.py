@@ -12,7 +12,6 @@ import pandas as pd
 from gbce.base import Array, Outputs
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
 from gbce.predictors._fast import Shortcut
-from gbce.predictors._forests import OwnMethod
 from gbce.predictors._frameworks import from_catboost, from_lightgbm, from_onnx, from_torch, from_xgboost
 from gbce.predictors._predictor import (
     MAX_BATCH,
@@ -136,7 +135,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     as_input = input_maker(model, space, name)
     shortcut = Shortcut(model, space, as_input)
     if not _classifies(model):
-        return Predictor(name, shortcut.asking("predict"), own_ask=OwnMethod(model, "predict", as_input))
+        return Predictor(name, shortcut.asking("predict"), own_ask=shortcut.alone("predict"))
     if isinstance(model.classes_, list):
         raise TypeError(
             f"{name} predicts several outcomes at once: explain one of its estimators_, or a function of rows"
@@ -150,17 +149,14 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
             "of its probability: fit it with probabilities or wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
 
-    def own(method: str) -> Callable[[Array], Any]:
-        return OwnMethod(model, method, as_input)
-
     return Predictor(
         name,
         shares_of_scores(model, name, shortcut.asking) if by_score else shortcut.asking("predict_proba"),
         classes=tuple(np.asarray(model.classes_).tolist()),
         decide=shortcut.asking("predict"),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
-        own_ask=shares_of_scores(model, name, own) if by_score else own("predict_proba"),
-        own_decide=own("predict"),
+        own_ask=shares_of_scores(model, name, shortcut.alone) if by_score else shortcut.alone("predict_proba"),
+        own_decide=shortcut.alone("predict"),
     )
 
 

@@ -14,16 +14,17 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.predictors._columns import column_names
-from gbce.predictors._forests import FEW_ROWS, METHODS, asking, forest_jobs, hist_walker, matrix_walker
+from gbce.predictors._forests import FEW_ROWS, METHODS, OwnMethod, asking, forest_jobs, hist_walker, matrix_walker
 from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
 from gbce.space import Space
 
-__all__ = ["Shortcut"]
+__all__ = ["Alone", "Shortcut"]
 
 FastPredict = Callable[[Array], Any]
 _LIBRARIES = ("sklearn.", "lightgbm.sklearn", "xgboost.sklearn")
 _PROBES = (1, 7, 100, 150)  # sizes of batches of random rows on which both calls must agree to the last bit; by hand
 _FIRST_ROWS = 200  # of the first call, mostly rows of the data, on which they must agree as well; by hand
+_FIRST_ALONE = 5  # single rows on which they must agree before the fast call confirms answers; by hand
 
 # --- fast calls of the last step -------------------------------------------------------------------------------------
 
@@ -167,6 +168,11 @@ class Shortcut:
         ordinary = asking(self._model, method, self._as_input)
         return ordinary if self._core is None else _Checked(self, method, ordinary)
 
+    def alone(self, method: str) -> Callable[[Array], Any]:
+        """Return ``model.method`` for single rows as a user calls it, or as fast where that was found to be equal."""
+        own = OwnMethod(self._model, method, self._as_input)
+        return own if self._core is None else Alone(own, self.asking(method))
+
     def compile(self, method: str) -> FastPredict | None:
         """Return a fast function of encoded rows ``(n, d)``, None if there is none; it returns None where unfit."""
         prepared = self._prepared
@@ -250,6 +256,24 @@ class _Checked:
             except Exception:  # the model rejects such rows, or its private parts have changed
                 self._fast = None
         self._checked = True
+
+
+class Alone:
+    """A user's own call of one row at a time, made by the fast call once both agreed on single rows.
+
+    The fast call also gets each row by itself, so that outputs that depend on the batch are seen as such.
+    """
+
+    def __init__(self, own: Callable[[Array], Any], fast: Callable[[Array], Any]) -> None:
+        self._own, self._fast = own, fast
+        self._left: float = _FIRST_ALONE  # agreements still wanted; infinite once they differed
+
+    def __call__(self, x: Array) -> Any:
+        if not self._left:
+            return self._fast(x)
+        outputs = self._own(x)
+        self._left = self._left - 1 if _agree(self._fast(x), outputs) else np.inf
+        return outputs
 
 
 def _agree(fast: Any, own: Any) -> bool:

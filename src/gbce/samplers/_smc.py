@@ -198,16 +198,27 @@ class SearchOnly:
         return True
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Weight prior draws, and search once at the eta that was given or found; tree ensembles are read."""
-        posterior = read_models(posterior)
-        pool = draw_candidates(posterior, rng, self.n_candidates)
+        """Weight prior draws, and search once at the eta that was given or found.
+
+        Tree ensembles are read. Rules search those on their cells, without a model call: this search is then only for
+        targets that no prior draw reaches.
+        """
+        read = read_models(posterior)
+        pool = draw_candidates(read, rng, self.n_candidates)
         complete = len(pool) == self.n_candidates
-        draws = weigh_candidates(posterior, pool, SearchOnlyInfo(complete=complete))
-        seen, modes = _search_once(
-            replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1])), rng, pool
-        )
+        draws = weigh_candidates(read, pool, SearchOnlyInfo(complete=complete))
+        seen, modes = None, None
+        if not (_reads_all(read, posterior) and pool.reached[:, 0].any()):
+            seen, modes = _search_once(
+                replace(read, mixture=replace(read.mixture, eta=draws.rungs[-1])), rng, pool
+            )
         info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=modes)
         return replace(draws, seen=seen, info=info).resample(rng, self.n_draws)
+
+
+def _reads_all(read: GibbsPosterior, posterior: GibbsPosterior) -> bool:
+    """Whether no model of a posterior is called any more after its tree ensembles were read."""
+    return all(one is not own for one, own in zip(read.predictors, posterior.predictors, strict=True))
 
 
 def _search_once(posterior: GibbsPosterior, rng: np.random.Generator, pool: Points) -> tuple[Points | None, int | None]:

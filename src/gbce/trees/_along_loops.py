@@ -4,23 +4,12 @@ Importing this module imports numba; :mod:`gbce.trees._along` does so on first u
 that results depend on the caller's generator only.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from gbce.base import Array
+from gbce.trees._sum_loops import compile_loop, sum_leaves
 
 __all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "score_moves", "sum_leaves", "sum_scores"]
-
-
-def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop, cached on disk where some directory can be written."""
-    try:
-        return njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # numba finds no directory for its cache
-        return njit(nogil=True)(loop)
 
 
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
@@ -29,38 +18,7 @@ def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
 # where cells outside go right, and cuts at which missing values, which have the last cell, go left (-2).
 
 
-@_compile
-def sum_leaves(
-    cells: Array,
-    n_cells: Array,
-    roots: Array,
-    feature: Array,
-    cut: Array,
-    group: Array,
-    missing_left: Array,
-    left: Array,
-    right: Array,
-    sets: Array,
-    value: Array,
-    out: Array,
-) -> None:
-    """Add the leaves of every tree that hold rows of cells ``(n, d)`` to ``out`` ``(n, K)``, one tree after another."""
-    for t in range(len(roots)):
-        for i in range(len(cells)):
-            node = roots[t]
-            while feature[node] >= 0:
-                cell = cells[i, feature[node]]
-                goes_left = cell <= cut[node]
-                if group[node] >= 0:
-                    goes_left = sets[group[node], cell]
-                elif cell == n_cells[feature[node]]:
-                    goes_left = missing_left[node]
-                node = left[node] if goes_left else right[node]
-            for k in range(value.shape[1]):
-                out[i, k] += value[node, k]
-
-
-@_compile
+@compile_loop
 def sum_scores(
     cells: Array,
     roots: Array,
@@ -93,7 +51,7 @@ def sum_scores(
                 out[i, slot[t] + w] += value[node, w]
 
 
-@_compile
+@compile_loop
 def renew_paths(
     column: int,
     moved: Array,
@@ -127,7 +85,7 @@ def renew_paths(
             paths[i, t] = path
 
 
-@_compile
+@compile_loop
 def find_steps(
     column: int,
     by_cell: bool,
@@ -289,7 +247,7 @@ def find_steps(
     return n
 
 
-@_compile
+@compile_loop
 def score_moves(
     begins: Array,
     depth: int,
@@ -376,7 +334,7 @@ def score_moves(
             out[begin + n_known[column], s] += here[s]
 
 
-@_compile
+@compile_loop
 def interpolate(along: Array, low: float, per_unit: float, table: Array, out: Array) -> None:
     """Interpolate a table of values at equally spaced scores, linearly, for scores ``(n, 1)``."""
     last = len(table) - 2
@@ -386,7 +344,7 @@ def interpolate(along: Array, low: float, per_unit: float, table: Array, out: Ar
         out[i] = table[k] + (place - k) * (table[k + 1] - table[k])
 
 
-@_compile
+@compile_loop
 def pick_cells(
     mass: Array, uniform: Array, starts: Array, first: Array, masses: Array, potential: Array, cell: Array, step: Array
 ) -> None:

@@ -153,13 +153,12 @@ class CellTrees:
             return np.asarray(~((x < self.low) | (x > self.high)).any(axis=1))
 
     def scores(self, cells: Array) -> Array:
-        """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        nodes, loops = self.nodes, compiled_loops()
+        """Return scores ``(n, K)`` of cells ``(n, d)``; neighbouring rows that lie close together take less time."""
+        loops = compiled_loops()
         assert loops is not None  # without it no ensemble is read
-        total = np.zeros((len(cells), nodes.value.shape[1]))
-        splits = (nodes.feature, nodes.cut, nodes.group, nodes.missing_left, nodes.left, nodes.right, nodes.sets)
-        loops.sum_leaves(cells, self.n_cells, nodes.roots, *splits, nodes.value, total)
-        return np.asarray(self.base + total / nodes.divisor)
+        total = np.zeros((len(cells), self.nodes.value.shape[1]))
+        loops.sum_leaves(cells, *self._walked, total)
+        return np.asarray(self.base + total / self.nodes.divisor)
 
     def score_moves(self, cells: Array, features: Array, begins: Array) -> Array:
         """Return scores ``(N + 1, K)`` after moving cells ``(d,)`` along one of some features, and last those here.
@@ -175,6 +174,16 @@ class CellTrees:
         from gbce.trees._along import StackedTrees
 
         return StackedTrees.whole(self)
+
+    @cached_property
+    def _walked(self) -> tuple[Array, ...]:
+        """The stacked trees with leaves as their own children, and whether they have sets and gaps that go left."""
+        stacked = self._stacked
+        nodes = stacked.nodes.copy()
+        leaf = np.flatnonzero(nodes[:, 0] < 0)
+        nodes[leaf] = np.column_stack([0 * leaf, np.full(len(leaf), np.iinfo(np.int32).max), leaf, 0 * leaf - 1])
+        kinds = np.array([(nodes[:, 3] >= 0).any(), (nodes[:, 3] == -2).any()])
+        return stacked.roots, stacked.n_known, nodes, stacked.words, stacked.value, kinds
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
