@@ -9,7 +9,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees._sum_loops import compile_loop, sum_leaves
 
-__all__ = ["find_steps", "interpolate", "pick_cells", "renew_paths", "score_moves", "sum_leaves", "sum_scores"]
+__all__ = ["find_steps", "interpolate", "mark_steps", "pick_cells", "renew_paths", "score_moves", "sum_leaves", "sum_scores"]
 
 
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
@@ -332,6 +332,31 @@ def score_moves(
             for k in range(begin + 1, begin + n_known[column]):  # until here, differences from the cell before
                 out[k, s] += out[k - 1, s]
             out[begin + n_known[column], s] += here[s]
+
+
+@compile_loop
+def mark_steps(begins: Array, here: Array, by_cell: Array, able: Array, along: Array, marked: Array) -> None:
+    """Mark the nearest ``able`` place of each step of scores ``along`` ``(N, S)`` that leads away from a point.
+
+    Each column's places start at ``begins`` ``(m + 1,)``, and ``here`` ``(m,)`` are the point's. Of columns that are
+    unordered, or missing at the point, all able places are marked.
+    """
+    for i in range(len(here)):
+        begin, last = begins[i], begins[i + 1] - 1
+        if by_cell[i] or here[i] == last:
+            for place in range(begin, last + 1):
+                marked[place] = able[place]
+            continue
+        marked[last] = able[last]
+        for side in (-1, 1):
+            before, place = here[i], here[i] + side
+            while begin <= place < last:
+                if able[place]:
+                    for s in range(along.shape[1]):
+                        if along[place, s] != along[before, s]:
+                            marked[place] = True
+                    before = place
+                place += side
 
 
 @compile_loop

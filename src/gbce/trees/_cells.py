@@ -168,6 +168,22 @@ class CellTrees:
         moved, here = self._stacked.score_moves(cells, features, begins)
         return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
 
+    def score_steps(
+        self, cells: Array, features: Array, begins: Array, here: Array, able: Array
+    ) -> tuple[Array, Array]:
+        """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest cells that are ``able`` to differ, and scores.
+
+        Other able cells have the scores of one that is nearer. The last of the scores ``(n + 1, K)`` are those here;
+        ``here`` ``(m,)`` are the positions of ``cells``, ``able`` is ``(N,)``.
+        """
+        loops = compiled_loops()
+        assert loops is not None
+        moved, own = self._stacked.score_moves(cells, features, begins)
+        marked = np.zeros(len(moved), dtype=bool)
+        loops.mark_steps(begins, here, self._stacked.by_cell[features], able, moved, marked)
+        to = np.flatnonzero(marked)
+        return to, np.asarray(self.base + np.vstack([moved[to], own]) / self.nodes.divisor)
+
     @cached_property
     def _stacked(self) -> "StackedTrees":
         """The same trees for loops along columns."""

@@ -74,7 +74,8 @@ class LocalSearch:
         self.constrained = bool(reachable.space.constraints) or not reachable.all_paid
         self.is_change = reachable.is_change
         self.price = np.where(reachable.paid[reachable.feature], reachable.price, 0.0)
-        self.attainable = np.flatnonzero(np.isfinite(reachable.price))
+        self._is_attainable = np.isfinite(reachable.price)
+        self.attainable = np.flatnonzero(self._is_attainable)
         self.slots = reachable.here.copy()  # the current place
         self.fewest_changes, self.most_changes = 0, len(reachable.moving)
         self.n_scans, self.most_scans = 0, np.inf if by_price else TUNING.most_scans
@@ -121,12 +122,20 @@ class LocalSearch:
         self.n_scans += 1
         if len(self._scans) * len(self.price) > TUNING.remembered:
             self._scans.clear()
-        cells = self.reachable.cells_at(self.slots[None, :])[0]
-        potential, reached = self.read(self.trees.score_moves(cells, self.reachable.moving, self.reachable.starts))
-        to = self.attainable
+        reachable, trees = self.reachable, self.trees
+        cells, to = reachable.cells_at(self.slots[None, :])[0], self.attainable
+        where = reachable.moving, reachable.starts
+        if self.by_price and not self.constrained:  # of equal scores, only the nearest cells can be the best
+            to, scores = trees.score_steps(cells, *where, self.slots, self._is_attainable)
+        else:
+            scores = trees.score_moves(cells, *where)[np.append(to, -1)]
+        potential, reached = self.read(scores)
+        potential_here, reached_here = float(potential[-1]), bool(reached[-1])
+        potential, reached = potential[:-1], reached[:-1]
         if self.by_price:
-            to = to[(reached[:-1] | (potential[:-1] < potential[-1]))[to]]
-        return to, potential[to], reached[to], float(potential[-1]), bool(reached[-1])
+            useful = reached | (potential < potential_here)
+            to, potential, reached = to[useful], potential[useful], reached[useful]
+        return to, potential, reached, potential_here, reached_here
 
     def read_slots(self, slots: Array) -> tuple[Array, Array]:
         """Return potentials and verdicts of slots ``(n, m)``."""

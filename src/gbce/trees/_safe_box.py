@@ -122,27 +122,7 @@ def _rank_box(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[i
 
 def _grow_by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
     """Grow by the cell that adds most to the log widths per lost slack."""
-    closed: set[tuple[int, int]] = set()
-    for _ in range(_MOST_STEPS):
-        best: tuple[float, int, int] | None = None
-        for i, axis in enumerate(allowed):
-            for side in (-1, 1):
-                cell = box.next_cell(i, side)
-                if (i, side) in closed or not axis.first <= cell <= axis.last:
-                    continue
-                slack_then = box.slack_with(i, cell)
-                if not slack_then >= 0:  # a larger box loses more, so this side is closed
-                    closed.add((i, side))
-                    continue
-                wider = axis.width(min(cell, int(box.first[i])), max(cell, int(box.last[i])))
-                gain = np.log(wider / axis.width(int(box.first[i]), int(box.last[i])))
-                score = gain / (box.slack - slack_then + WIDE_ROUNDING * (1.0 + box.slack))
-                if best is None or score > best[0]:
-                    best = score, i, side
-        if best is None:
-            break
-        _, i, side = best
-        box.add(i, side)
+    box.grow_by_cells(allowed)
     return box.first, box.last
 
 
@@ -200,8 +180,8 @@ class GrowingBox:
         self._worth, self._least = trees.value[some] @ weights.T, least
         self._feature_leaves = [_FeatureLeaves(trees, int(j), some) for j in which.tolist()]
         inside = [leaves.meets(cell) for leaves, cell in zip(self._feature_leaves, cells.tolist(), strict=True)]
-        self._outside = [~met for met in inside]
-        self._n_outside = np.sum(self._outside, axis=0, initial=0) + np.zeros(len(some), dtype=int)
+        self._outside = ~np.array(inside).reshape(len(inside), len(some))
+        self._n_outside = self._outside.sum(axis=0)
         meets = (self._n_outside == 0)[:, None]
         self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
         self.slack = self._compute_slack(self._worst)
@@ -209,9 +189,30 @@ class GrowingBox:
     def copy(self) -> Self:
         """Return a box that grows independently; constant arrays are shared."""
         other = copy(self)
-        other.first, other.last, other._n_outside = self.first.copy(), self.last.copy(), self._n_outside.copy()
-        other._outside = [outside.copy() for outside in self._outside]
+        for name in ("first", "last", "_n_outside", "_outside", "_worst"):
+            setattr(other, name, getattr(self, name).copy())
         return other
+
+    def grow_by_cells(self, allowed: list[AllowedCells]) -> None:
+        """Add the cell that adds most to the log widths per lost slack, until none can be added."""
+        from gbce.trees._box_loops import grow_by_cells
+
+        ends = np.array([[axis.first, axis.last] for axis in allowed]).reshape(-1, 2)
+        begins = np.cumsum([0, *(len(axis.places) for axis in allowed)])
+        places = np.concatenate([np.zeros(0), *(axis.places for axis in allowed)])
+        order = np.array([leaves.by_entry for leaves in self._feature_leaves], dtype=int).reshape(len(ends), 2, 2, -1)
+        sets = [leaves.allowed for leaves in self._feature_leaves]
+        widest = max((one.shape[1] for one in sets if one is not None), default=0)
+        held = np.zeros((len(sets), len(self._tree) if widest else 0, widest), dtype=bool)
+        for i, one in enumerate(sets):
+            if one is not None:
+                held[i, :, : one.shape[1]] = one
+        grow_by_cells(
+            self.first, self.last, ends, places, begins, np.array([axis.least for axis in allowed]), order[:, 0],
+            order[:, 1], held, self._outside, self._n_outside, self._tree, self._worth, self._worst, self._least,
+            _MOST_STEPS, WIDE_ROUNDING,
+        )  # fmt: skip
+        self.slack = self._compute_slack(self._worst)
 
     def next_cell(self, i: int, side: int) -> int:
         """Return the next cell of the ``i``-th feature below (-1) or above (1) the box."""
@@ -291,12 +292,28 @@ class _FeatureLeaves:
     """Which leaves ``(m,)`` hold a cell of one feature."""
 
     def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
-        own = np.flatnonzero(trees.set_features == j)
+        own, self._n = np.flatnonzero(trees.set_features == j), len(some)
         self._allowed: Array | None = None
         if len(own):
             self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
         else:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
+
+    @property
+    def allowed(self) -> Array | None:
+        """Which cells leaves hold ``(m, cells)`` of an unordered feature, None of another."""
+        return self._allowed
+
+    @cached_property
+    def by_entry(self) -> Array:
+        """Leaves as a box meets them below and above, and these cells ``(2, 2, m)``; cells of -1 if unordered."""
+        if self._allowed is not None:
+            return np.array([[np.arange(self._n)] * 2, [np.full(self._n, -1)] * 2])
+        found = np.full((2, 2, self._n), np.iinfo(np.int64).max)  # leaves that hold no value are never met
+        for side, above in enumerate((False, True)):
+            leaves, ends = self._by_end[above]
+            found[0, side, : len(leaves)], found[1, side, : len(ends)] = leaves, ends
+        return found
 
     @cached_property
     def _by_end(self) -> dict[bool, tuple[Array, Array]]:
