@@ -247,3 +247,21 @@ def test_when_the_time_is_over_nothing_is_asked_alone():
     late = Budget(deadline=0.0).without_deadline()
     assert Panel((as_predictor(model, gbce.Space.real(3)),), late).ask_alone(POINTS[:5]) == []
     assert model.sizes == []
+
+
+def test_single_rows_are_confirmed_by_a_fast_call_only_once_it_was_equal():
+    from gbce.predictors._fast import Alone
+
+    rows, asked = np.arange(16.0)[:, None], []
+
+    def own(x):
+        asked.append(len(x))
+        return x[:, 0] * 2.0
+
+    quick = Alone(own, lambda x: x[:, 0] + x[:, 0])
+    np.testing.assert_array_equal([quick(row[None])[0] for row in rows], 2.0 * rows[:, 0])
+    assert 0 < len(asked) < len(rows)
+    asked.clear()
+    wrong = Alone(own, lambda x: np.nextafter(x[:, 0] + x[:, 0], np.inf))
+    np.testing.assert_array_equal([wrong(row[None])[0] for row in rows], 2.0 * rows[:, 0])
+    assert len(asked) == len(rows)

@@ -40,6 +40,41 @@ def test_cells_say_what_the_model_says(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_sums_do_not_depend_on_the_rows_beside_them(name):
+    model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
+    trees = read_cells(read_structure(model, space), space, space.encode(FRAME))
+    apart, rng = space.encode(mixed(200, 1)), np.random.default_rng(2)
+    near = np.repeat(apart[:4], 70, axis=0)  # blocks of copies, for which trees are narrowed, some with gaps
+    near[:, [0, 2]] += rng.normal(scale=0.1, size=(len(near), 2))
+    near[rng.random(near.shape) < 0.2] = np.nan
+    near[rng.random(len(near)) < 0.2, 1] = 3.0
+    cells = trees.cells(np.vstack([near, apart, near[::-1]]))
+    alone = np.concatenate([trees.scores(row[None, :]) for row in cells])
+    np.testing.assert_array_equal(trees.scores(cells), alone)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_are_the_nearest_cells_of_all_moves(name):
+    model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
+    trees = read_cells(read_structure(model, space), space, space.encode(FRAME))
+    features, begins = np.arange(3), np.concatenate([[0], np.cumsum(trees.n_cells + 1)])
+    able = np.random.default_rng(0).random(begins[-1]) < 0.7
+    for cells in trees.cells(space.encode(mixed(20, 4))):
+        here = begins[:-1] + cells
+        every = trees.score_moves(cells, features, begins)
+        to, scores = trees.score_steps(cells, features, begins, here, able)
+        np.testing.assert_array_equal(scores, every[np.append(to, -1)])
+        assert able[to].all()
+        for i in range(3):
+            for place in np.flatnonzero(able[begins[i] : begins[i + 1] - 1]) + begins[i]:
+                side = np.sign(place - here[i])
+                own = to[(to >= begins[i]) & (to < begins[i + 1]) & ((to - here[i]) * side > 0)]
+                nearer = own[np.abs(own - here[i]) <= abs(place - here[i])]
+                last = nearer[np.argmax(np.abs(nearer - here[i]))] if len(nearer) and side else here[i]
+                np.testing.assert_array_equal(every[place], every[last])
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_a_proof_knows_the_categories(name):
     model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME, bounds="data")
     x0 = space.encode(FRAME[FRAME["word"] == "p"].iloc[[0]])

@@ -170,8 +170,9 @@ class SearchOnlyInfo(SamplerInfo):
 class SearchOnly:
     """One mode search and a few prior draws: what an answer needs, and no more.
 
-    It is what ``explain(..., posterior=False)`` uses. The prior draws have the weights of Algorithm 1, but they are
-    few, and nothing shows that they cover the posterior: it counts as not sampled.
+    Of tree ensembles that can be read, which rules search by themselves, only prior draws if any of them reaches the
+    target. It is what ``explain(..., posterior=False)`` uses. The prior draws have the weights of Algorithm 1, but they
+    are few, and nothing shows that they cover the posterior: it counts as not sampled.
 
     Parameters
     ----------
@@ -209,9 +210,7 @@ class SearchOnly:
         draws = weigh_candidates(read, pool, SearchOnlyInfo(complete=complete))
         seen, modes = None, None
         if not (_reads_all(read, posterior) and pool.reached[:, 0].any()):
-            seen, modes = _search_once(
-                replace(read, mixture=replace(read.mixture, eta=draws.rungs[-1])), rng, pool
-            )
+            seen, modes = _search_once(replace(read, mixture=replace(read.mixture, eta=draws.rungs[-1])), rng, pool)
         info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=modes)
         return replace(draws, seen=seen, info=info).resample(rng, self.n_draws)
 

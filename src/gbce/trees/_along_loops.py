@@ -9,7 +9,16 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees._sum_loops import compile_loop, sum_leaves
 
-__all__ = ["find_steps", "interpolate", "mark_steps", "pick_cells", "renew_paths", "score_moves", "sum_leaves", "sum_scores"]
+__all__ = [
+    "find_steps",
+    "interpolate",
+    "mark_steps",
+    "pick_cells",
+    "renew_paths",
+    "score_moves",
+    "sum_leaves",
+    "sum_scores",
+]
 
 
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes

@@ -171,7 +171,7 @@ class CellTrees:
     def score_steps(
         self, cells: Array, features: Array, begins: Array, here: Array, able: Array
     ) -> tuple[Array, Array]:
-        """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest cells that are ``able`` to differ, and scores.
+        """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest ``able`` cell of each score, and scores.
 
         Other able cells have the scores of one that is nearer. The last of the scores ``(n + 1, K)`` are those here;
         ``here`` ``(m,)`` are the positions of ``cells``, ``able`` is ``(N,)``.

@@ -32,7 +32,7 @@ def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(loop)
 
 
-# A node is column, cut, left child, which the right one follows, and kind, as in :class:`gbce.trees._along.StackedTrees`.
+# A node is column, cut, left child, which the right one follows, and kind, as in :class:`gbce.trees._along`.
 # Here a leaf is its own left child with a cut above all cells, so that a walk stops where it no longer moves.
 
 
