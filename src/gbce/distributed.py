@@ -97,6 +97,7 @@ def explain_partition(
     rules: Sequence[Rule | str] | Rule | str | None = None,
     posterior: bool = False,
     max_model_rows: int | None = None,
+    total_time: float | None = None,
 ) -> pd.DataFrame:
     """Explain the rows of one part of a table: a pure function for engines that map over parts.
 
@@ -106,7 +107,7 @@ def explain_partition(
         Made once, on the whole data; :func:`pack` makes it travel cheaply.
     frame : DataFrame of n rows
         The part, in the columns of the data. Its index is kept.
-    target, rules, max_model_rows
+    target, rules, max_model_rows, total_time
         As in :meth:`gbce.Explainer.explain_many`.
     seed : int, or sequence of n int
         One for all rows, which have their own random numbers all the same, or one for each.
@@ -147,7 +148,7 @@ def explain_partition(
             warnings.filterwarnings("ignore", message=".*rows could not be explained")  # their lines have the errors
             table = explainer.explain_many(
                 frame.iloc[fits], target, rules=rules, seed=[seeds[i] for i in fits], progress=False,
-                posterior=posterior, max_model_rows=max_model_rows,
+                posterior=posterior, max_model_rows=max_model_rows, total_time=total_time,
             )  # fmt: skip
         lines.insert(0, _flatten(table, columns))
     whole = pd.concat(lines, ignore_index=True)

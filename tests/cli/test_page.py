@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.service import command_line, running
 
 from gbce.cli import main
 from gbce.cli._parser import COMMANDS
@@ -41,11 +42,21 @@ def place(tmp_path_factory):
     return folder, int(declined.index[0])
 
 
+def test_examples_of_the_service_run(place, monkeypatch, tmp_path):
+    """Before the others, the last of which writes the files of the demo."""
+    pytest.importorskip("uvicorn")
+    folder, _ = place
+    monkeypatch.chdir(folder)
+    for example in next(command.examples for command in COMMANDS if command.name == "serve"):
+        with running(command_line(*shlex.split(example)[2:]), tmp_path / "log") as service:
+            assert service.stop() == 0
+
+
 def test_examples_of_help_run(place, monkeypatch, capsys):
     """In the order of the commands; row 3 stands for one that the model declines."""
     folder, row = place
     monkeypatch.chdir(folder)
-    for example in (one for command in COMMANDS for one in command.examples):
+    for example in (one for command in COMMANDS if command.name != "serve" for one in command.examples):
         words = shlex.split(example.replace("--row 3", f"--row {row}"))[1:]
         code = main(words)
         _, err = capsys.readouterr()

@@ -3,26 +3,21 @@
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from gbce.cli._input import STDIN, Picked, Settings, UsageError, parse_target, read_settings, read_table
-from gbce.cli._output import Messages, choose_format, write, write_frame
-from gbce.decisions import Reliable
-from gbce.explainer import Explainer
+from gbce.cli._input import STDIN, Settings, read_settings, read_table
+from gbce.cli._messages import Messages, UsageError
+from gbce.cli._output import choose_format, write, write_frame
+from gbce.cli._question import choose_columns, open_question
 from gbce.explanation import Explanation, Status
 from gbce.files import FileError, load
 from gbce.metrics import Verdict
-from gbce.predictors import classifier, fitted_columns, load_model, made_by
-from gbce.space import Space
+from gbce.predictors import load_model
 
 __all__ = ["run"]
 
 OK, FAILED, DOUBTFUL = 0, 1, 3  # exit codes, as in _main
-_NAMED = 5  # columns or rows that a message lists; by hand
 
 
 def run(options: Any) -> int:
@@ -32,135 +27,6 @@ def run(options: Any) -> int:
         warnings.simplefilter("default")
         warnings.showwarning = messages.warn  # type: ignore[assignment]
         return _COMMANDS[options.command](options, messages)
-
-
-# --- the question ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Question:
-    """An explainer, the rows to explain, the target and the settings."""
-
-    explainer: Explainer
-    rows: pd.DataFrame
-    target: Any
-    settings: Settings
-
-    def options(self, given: Namespace, quiet: bool) -> dict[str, Any]:
-        """Return the options that all questions share."""
-        own = self.settings.options
-        return {
-            "seed": given.seed,
-            "rules": own.get("rules"),
-            "max_model_rows": own.get("max_model_rows"),
-            "time_budget": given.time,
-            "posterior": not given.no_posterior,
-            "progress": False if quiet else "auto",
-        }
-
-
-def _open_question(options: Namespace, messages: Messages, many: bool = False) -> _Question:
-    """Read settings, model and tables, and build the explainer."""
-    if [options.data, options.rows, None if many else options.row].count(STDIN) > 1:
-        raise UsageError("only one of DATA, --rows and --row can come from standard input")
-    settings = read_settings(options.settings)
-    text = options.target or settings.target
-    if text is None:
-        raise UsageError("what is wanted of the model? Give --target, or target in the settings")
-    index = options.index or settings.data.get("index")
-    picked = None if many else Picked.parse(options.row, index)
-    model = _load_model(options, settings)
-    data, found = read_table(
-        options.data, options.input, most=options.max_rows, picked=picked if options.rows is None else None
-    )
-    if options.rows is not None:
-        all_rows, found = read_table(options.rows, options.input, most=None if many else 0, picked=picked)
-    rows = (data if options.rows is None else all_rows) if many else _require_one(found, picked)
-    columns = _choose_columns(model, data, index, settings, messages)
-    if many and index is not None:
-        _require_in(rows, [index], "--index")
-        rows = rows.set_index(index, drop=index not in columns)
-    if picked is None or picked.values is None:
-        _require_in(rows, columns, "the table of rows to explain")
-        rows = _convert(rows[columns], model, settings)
-    data = _convert(data[columns], model, settings)
-    space = Space.infer(data, **settings.space_options())
-    eta = settings.options.get("eta")
-    # a table of reasons means letters, which should not advise anybody against the grain of the model
-    policy = Reliable(sensible=settings.options.get("sensible", bool(settings.reasons)))
-    explainer = Explainer(model, data, space=space, policy=policy, **({} if eta is None else {"eta": eta}))
-    return _Question(explainer, rows, parse_target(text, explainer._session.predictors[0].classes), settings)
-
-
-def _load_model(options: Namespace, settings: Settings) -> Any:
-    """Load the model, with the names of its classes if they are given."""
-    model = load_model(options.model, trust_pickle=options.trust_pickle)
-    names = options.classes.split(",") if options.classes else settings.model.get("classes")
-    return model if names is None else classifier(model, classes=[one.strip() if isinstance(one, str) else one
-                                                                  for one in names])  # fmt: skip
-
-
-def _require_one(found: pd.DataFrame, picked: Picked | None) -> pd.DataFrame:
-    """Return the row that was picked, as a frame of one line."""
-    if picked is not None and picked.values is not None:
-        return pd.DataFrame([picked.values])
-    text = "" if picked is None else picked.text
-    if len(found) == 0:
-        raise ValueError(f"there is no row {text!r} in the table")
-    if len(found) > 1:
-        raise ValueError(f"{len(found)} rows of the table are {text!r}; name one by its position")
-    return found
-
-
-def _require_in(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        have = ", ".join(map(str, table.columns))
-        raise ValueError(f"{what} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {have}")
-
-
-def _choose_columns(
-    model: Any, data: pd.DataFrame, index: str | None, settings: Settings, messages: Messages
-) -> list[str]:
-    """Return the columns of the model: those that it names, else all but those that the settings leave out."""
-    drop = settings.data.get("drop", [])
-    if not isinstance(drop, list):
-        raise ValueError(f"settings: drop must be a list of columns, not {drop!r}")
-    left = [*drop, *([] if index is None else [index])]
-    inner = getattr(model, "model", model)
-    wanted = fitted_columns(inner)
-    by_position = wanted == [f"Column_{j}" for j in range(len(wanted))] or wanted == list(map(str, range(len(wanted))))
-    if not wanted or (by_position and not set(wanted) <= set(map(str, data.columns))):
-        _require_in(data, left, "the table")
-        return [name for name in data.columns if name not in left]
-    have = {str(name): name for name in data.columns}
-    have |= {str(name).replace(" ", "_"): name for name in data.columns if str(name) not in wanted}  # by LightGBM
-    missing = [name for name in wanted if name not in have]
-    if missing:
-        raise ValueError(
-            f"the table lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)} that the model was fitted on; "
-            f"it has {', '.join(map(str, data.columns))}"
-        )
-    columns = [have[name] for name in wanted]
-    unused = [str(name) for name in data.columns if name not in columns and name not in left]
-    if unused:
-        more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
-        messages.say(f"columns that the model does not use are left out: {', '.join(unused[:_NAMED])}{more}")
-    return columns
-
-
-def _convert(table: pd.DataFrame, model: Any, settings: Settings) -> pd.DataFrame:
-    """Return a table with dates as dates, and with strings as the categories that boosters take."""
-    table = table.copy()
-    for name, kind in settings.of_columns("kind").items():
-        if kind == "datetime" and name in table.columns:
-            table[name] = pd.to_datetime(table[name])
-    inner = getattr(model, "model", model)
-    if made_by(inner, "lightgbm") or made_by(inner, "xgboost"):
-        for name in table.columns[[not pd.api.types.is_numeric_dtype(one) for one in table.dtypes]]:
-            if not pd.api.types.is_datetime64_any_dtype(table[name]):
-                table[name] = table[name].astype("category")
-    return table
 
 
 # --- commands about one row ------------------------------------------------------------------------------------------
@@ -183,7 +49,7 @@ def _explain(options: Namespace, messages: Messages) -> int:
     kind = choose_format(options.output, options.format, known, "summary")
     if kind == "gbce" and options.output == STDIN:
         raise UsageError("an explanation is a file: name it by -o, such as -o row.gbce")
-    question = _open_question(options, messages)
+    question = open_question(options, messages)
     explanation = question.explainer.explain(
         question.rows.iloc[0], question.target, **question.options(options, messages.quiet)
     )
@@ -234,7 +100,7 @@ def _draw(explanation: Explanation) -> bytes:
 
 def _frontier(options: Namespace, messages: Messages) -> int:
     kind = choose_format(options.output, options.format, ["csv", "jsonl", "parquet"], "csv")
-    question = _open_question(options, messages)
+    question = open_question(options, messages)
     shared = question.options(options, messages.quiet)
     explanation = question.explainer.explain(question.rows.iloc[0], question.target, **shared)
     code = _judge(explanation, messages)
@@ -270,7 +136,7 @@ def _report(options: Namespace, messages: Messages) -> int:
 def _batch(options: Namespace, messages: Messages) -> int:
     known = ["csv", "jsonl", "json", "html", "parquet", "summary"]
     kind = choose_format(options.output, options.format, known, "csv")
-    question = _open_question(options, messages, many=True)
+    question = open_question(options, messages, many=True)
     rows = question.rows if options.limit is None else question.rows.iloc[: options.limit]
     shared = question.options(options, messages.quiet)
     table = question.explainer.explain_many(rows, question.target, n_jobs=options.jobs, store=options.store, **shared)
@@ -352,7 +218,7 @@ def _init(options: Namespace, messages: Messages) -> int:
     columns = list(data.columns)
     if options.model is not None:
         model = load_model(options.model, trust_pickle=options.trust_pickle)
-        columns = _choose_columns(model, data, None, Settings(), messages)
+        columns = choose_columns(model, data, None, Settings(), messages)
     write(draft_settings(data, columns), options.output)
     _say_written(options, messages)
     return OK

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce.cli._output import Messages, write
+from gbce.cli._messages import Messages
+from gbce.cli._output import write
 from gbce.files import whole_file
 
 __all__ = ["simulate_applicants", "write_demo"]

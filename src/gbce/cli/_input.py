@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce.cli._messages import UsageError
 from gbce.targets import AtLeast, AtMost, Change, Class, Range, Value
 
-__all__ = ["Picked", "Settings", "UsageError", "parse_target", "read_settings", "read_table"]
+__all__ = ["Picked", "Settings", "parse_target", "read_settings", "read_table"]
 
 STDIN = "-"
 _CHUNK = 100_000  # lines that are read at a time, by hand: tens of megabytes
@@ -27,10 +28,6 @@ _FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-
-
-class UsageError(ValueError):
-    """A command that is wrong in itself, whatever the files hold."""
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -221,7 +218,7 @@ def parse_target(text: str, classes: tuple[Any, ...] | None) -> Any:
     if found := _CHANGE.fullmatch(text):
         return Change(float(found[1]) / 100, relative=True) if found[2] else Change(float(found[1]))
     raise UsageError(
-        f"--target {text!r} is not understood for a model that returns numbers: write '<=140', '>=10', '0.8..1', "
+        f"the target {text!r} is not understood for a model that returns numbers: write '<=140', '>=10', '0.8..1', "
         "'140±5', '+10%' or '-5'; --classes names the classes of a classifier"
     )
 
@@ -239,7 +236,7 @@ def _parse_class(text: str, labels: dict[str, Any]) -> Class:
     hint = f" Did you mean {near[0]!r}?" if near else ""
     some = next(iter(labels))
     raise UsageError(
-        f"--target {text!r} is not a class of the model; its classes are {listed}.{hint} A probability is written "
+        f"the target {text!r} is not a class of the model; its classes are {listed}.{hint} A probability is written "
         f"'{some}>=0.8' or '{some}=0.8..1'"
     )
 

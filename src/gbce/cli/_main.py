@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from gbce.cli._parser import build_parser
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     try:
-        options = parser.parse_args(_join_targets(sys.argv[1:] if arguments is None else list(arguments)))
+        words = _join_targets(sys.argv[1:] if arguments is None else list(arguments))
+        options, unknown = parser.parse_known_args(words)
+        if unknown and getattr(options, "predictor_host", None) is None:  # KServe may add options of its own
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as end:  # argparse has said why
         return int(end.code or 0)
     if options.version:
@@ -46,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return USAGE
     try:
-        code = _run(options)
+        code = _run(options, unknown)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -70,8 +74,12 @@ def _join_targets(words: list[str]) -> list[str]:
     return joined
 
 
-def _run(options: object) -> int:
+def _run(options: Namespace, unknown: list[str]) -> int:
     """Run the command that was parsed."""
+    if options.command == "serve":
+        from gbce.cli._serve import run_service
+
+        return run_service(options, unknown)
     import logging
 
     from gbce.cli import _commands
@@ -89,7 +97,7 @@ def _fail(error: Exception, verbose: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    from gbce.cli._input import UsageError
+    from gbce.cli._messages import UsageError
 
     if isinstance(error, UsageError):
         return _say(str(error), USAGE)

@@ -2,36 +2,19 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from gbce.cli._input import STDIN, UsageError
+from gbce.cli._input import STDIN
+from gbce.cli._messages import UsageError
 from gbce.files import whole_file
 
-__all__ = ["Messages", "choose_format", "write", "write_frame"]
+__all__ = ["choose_format", "write", "write_frame"]
 
 _SUFFIXES = {
     ".html": "html", ".htm": "html", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
     ".parquet": "parquet", ".png": "png", ".gbce": "gbce", ".txt": "text",
 }  # fmt: skip
-
-
-class Messages:
-    """Sentences for standard error; none if ``quiet``."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    def say(self, text: str) -> None:
-        """Print one sentence."""
-        if not self.quiet:
-            sys.stderr.write(f"gbce: {text}\n")
-
-    def warn(self, message: Any, category: Any, *_: Any) -> None:
-        """Print a warning of the library as one sentence, in the place of ``warnings.showwarning``."""
-        if not self.quiet and issubclass(category, (UserWarning, RuntimeWarning)):
-            sys.stderr.write(f"gbce: warning: {' '.join(str(message).split())}\n")
 
 
 def choose_format(output: str, asked: str | None, known: list[str], usual: str) -> str:

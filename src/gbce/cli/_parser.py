@@ -63,6 +63,14 @@ COMMANDS = (
         ),
     ),
     Command(
+        "serve",
+        "Answer requests over HTTP",
+        (
+            "gbce serve model.txt applicants.csv --target 1 --settings credit.toml",
+            "gbce serve predictor applicants.csv --target 1 --predictor_host credit-predictor.default",
+        ),
+    ),
+    Command(
         "init",
         "Write a settings file to edit: columns, kinds, bounds and what was assumed",
         ("gbce init applicants.csv --model model.txt -o draft.toml",),
@@ -204,6 +212,58 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust-pickle", action="store_true", help="also load pickles; see `gbce explain --help`")
 
 
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}; or the word predictor, see --predictor_host")
+    parser.add_argument("data", metavar="DATA", help="table that the model was fitted on: CSV, Parquet or JSON lines")
+    parser.add_argument("-t", "--target", help=f"of requests that have none: {_TARGET}")
+    parser.add_argument("-s", "--settings", metavar="TOML", help="columns, constraints and options; see `gbce init`")
+    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in its order")
+    parser.add_argument("--index", metavar="COLUMN", help="column that names the rows, and is left out")
+    _add_input(parser)
+    at = parser.add_argument_group("address")
+    at.add_argument("--host", help="address to listen at (default: 127.0.0.1; 0.0.0.0 with --predictor_host)")
+    at.add_argument("--port", "--http_port", dest="http_port", type=int, default=8080, metavar="N", help=(
+        "port; 0 is any free one (default: 8080)"))  # fmt: skip
+    at.add_argument("--token-file", metavar="FILE", help=(
+        "requests must show the token in it, or in the variable GBCE_TOKEN, as Authorization: Bearer"))  # fmt: skip
+    limits = parser.add_argument_group("limits")
+    for name, kind, default, text in _LIMITS:
+        limits.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: {default})")
+    kserve = parser.add_argument_group("KServe", "as explainer of an InferenceService, which adds these")
+    kserve.add_argument("--name", "--model_name", dest="model_name", default="model", help="name of the model")
+    kserve.add_argument("--predictor_host", metavar="HOST", help=(
+        "ask the model at this host, in KServe's V1 protocol, where MODEL is the word predictor"))  # fmt: skip
+    kserve.add_argument("--instances", choices=["lists", "objects"], default="lists", help=(
+        "rows as the predictor takes them: lists of values, or objects with names (default: lists)"))  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    """Return a positive integer."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _seconds(text: str) -> float:
+    """Return a time that a request can be answered in."""
+    number = float(text)
+    if not 0.1 <= number <= 86_400:  # as in the description of the service; a day
+        raise ValueError
+    return number
+
+
+_LIMITS = (
+    ("--workers", _positive, 1, "processes, each with its own model and table, which is requests at a time"),
+    ("--max-waiting", _positive, 32, "requests that wait for a worker; beyond them the answer is 429"),
+    ("--max-batch", _positive, 100, "rows in one request"),
+    ("--max-body", _positive, 1_000_000, "bytes of a request"),
+    ("--max-model-rows", _positive, 200_000, "model rows for each explained row"),
+    ("--max-seconds", _seconds, 30.0, "seconds of a request, after which the model is not called"),
+    ("--max-memory", _positive, 4096, "megabytes of data of each worker, its model included"),
+)
+
+
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA)
     parser.add_argument("--model", help="model file: only its columns are listed")
@@ -223,6 +283,7 @@ _OPTIONS = {
     "frontier": _add_frontier,
     "letters": _add_letters,
     "verify": _add_verify,
+    "serve": _add_serve,
     "init": _add_init,
     "demo": _add_demo,
 }

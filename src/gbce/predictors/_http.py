@@ -121,7 +121,9 @@ def _public_log() -> Iterator[None]:
         logger.removeFilter(hide)
 
 
-def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> Reply:
+def exchange(
+    client: Any, url: str, body: bytes, timeout: float, max_bytes: int, headers: Mapping[str, str] | None = None
+) -> Reply:
     """Post ``body`` and return the response; raise ``httpx.TimeoutException`` if it is not complete in ``timeout``.
 
     The time-outs of httpx apply to single steps: a DNS lookup has none, and a header that arrives byte by byte meets
@@ -135,7 +137,7 @@ def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int)
         outcome: Reply | BaseException
         try:
             with _public_log():
-                outcome = _post(client, url, body, deadline, max_bytes)
+                outcome = _post(client, url, body, deadline, max_bytes, headers)
         except BaseException as error:
             outcome = error
         outcomes.put(outcome)
@@ -159,13 +161,16 @@ def _timed_out() -> Exception:
     return late
 
 
-def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -> Reply:
+def _post(
+    client: Any, url: str, body: bytes, deadline: float, max_bytes: int, headers: Mapping[str, str] | None
+) -> Reply:
     def on_event(name: str, info: Any) -> None:
         if name.endswith("send_request_headers.started") and time.monotonic() > deadline:
             raise _timed_out()  # connected too late: nothing is sent or paid for
 
     left = max(deadline - time.monotonic(), _SHORTEST_TIMEOUT)
-    with client.stream("POST", url, content=body, timeout=left, extensions={"trace": on_event}) as response:
+    options = {"timeout": left, "headers": headers, "extensions": {"trace": on_event}}
+    with client.stream("POST", url, content=body, **options) as response:
         status, good, headers = response.status_code, response.is_success, response.headers
         coding = headers.get("Content-Encoding", "")
         unpack = _unpacker(coding.strip().lower())
@@ -210,11 +215,13 @@ class FatalError(Exception):
     """A permanent failure of a request."""
 
 
-def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> bytes:
+def send(
+    client: Any, url: str, body: bytes, timeout: float, max_bytes: int, headers: Mapping[str, str] | None = None
+) -> bytes:
     """Post ``body`` and return the content of a successful response, or raise one of the errors above."""
     httpx = import_httpx()
     try:
-        reply = exchange(client, url, body, timeout, max_bytes)
+        reply = exchange(client, url, body, timeout, max_bytes, headers)
     except httpx.TimeoutException:
         raise RetryableError(f"there was no answer within {timeout:g} s") from None
     except httpx.ConnectError as error:

@@ -6,7 +6,8 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -74,6 +75,7 @@ class _RemoteState:
     cache: OrderedDict[bytes, Answer] = field(default_factory=OrderedDict)
     rng: random.Random = field(default_factory=random.Random)
     client: Any = None
+    forwarded: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
     retries: int = 0
     sent: int = 0
@@ -217,6 +219,28 @@ class Remote:
             self._fetch(columns, asked, answers)
         return _stack([answers[key] for key in keys])
 
+    @contextmanager
+    def forwarding(self, headers: Mapping[str, str]) -> Iterator[None]:
+        """Send headers of somebody's request with those of this context, such as a trace or a permission.
+
+        With an ``authorization`` the cache is left aside: one caller's predictions are not shown to another.
+
+        Parameters
+        ----------
+        headers : mapping of str to str
+            Never shown.
+        """
+        state = self._state
+        private = any(name.lower() == "authorization" for name in headers)
+        with state.lock:
+            shared, state.forwarded = state.cache, dict(headers)
+            state.cache = OrderedDict() if private else shared
+        try:
+            yield
+        finally:
+            with state.lock:
+                state.cache, state.forwarded = shared, {}
+
     def _fetch(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
         """Fetch the predictions of all rows batch by batch, and cache each batch as it arrives."""
         state, todo = self._state, list(asked)
@@ -254,7 +278,7 @@ class Remote:
             state.retries += attempt > 0
             state.sent += rows
             try:
-                return send(self._client(), self.url, body, self.timeout, self.max_bytes)
+                return send(self._client(), self.url, body, self.timeout, self.max_bytes, state.forwarded)
             except FatalError as error:
                 raise PredictionError(self._explain(str(error))) from None
             except RetryableError as error:
@@ -277,7 +301,8 @@ class Remote:
             )
 
     def _explain(self, reason: str) -> str:
-        return f"{public_url(self.url)}: {redact(reason, secrets_in(self.url, self.headers or {}))}"
+        headers = {**(self.headers or {}), **self._state.forwarded}
+        return f"{public_url(self.url)}: {redact(reason, secrets_in(self.url, headers))}"
 
     @property
     def identity(self) -> str:
