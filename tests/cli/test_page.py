@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.service import command_line, running
 
 from gbce.cli import main
 from gbce.cli._parser import COMMANDS
+from support.service import command_line, running
 
 DOCS = Path(__file__).parents[2] / "docs"
 

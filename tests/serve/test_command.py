@@ -158,8 +158,6 @@ def test_a_model_that_takes_too_much_memory_ends_the_service(folder, tmp_path):
 def test_what_cannot_be_opened_says_why(folder):
     with pytest.raises(UsageError, match="'aproved' is not a class of the model"):
         open_desk(folder, "-t", "aproved")
-    with pytest.raises(ValueError, match="the table does not have"):
-        open_desk(folder, "--index", "nobody")
 
 
 def test_the_server_loads_no_model_and_no_numpy():

@@ -67,7 +67,7 @@ COMMANDS = (
         "Answer requests over HTTP",
         (
             "gbce serve model.txt applicants.csv --target 1 --settings credit.toml",
-            "gbce serve predictor applicants.csv --target 1 --predictor_host credit-predictor.default",
+            "gbce serve predictor applicants.csv -t approved --classes declined,approved --predictor_host HOST",
         ),
     ),
     Command(
@@ -253,6 +253,7 @@ def _seconds(text: str) -> float:
     return number
 
 
+# as in gbce.serve.Limits, where they have their reasons
 _LIMITS = (
     ("--workers", _positive, 1, "processes, each with its own model and table, which is requests at a time"),
     ("--max-waiting", _positive, 32, "requests that wait for a worker; beyond them the answer is 429"),

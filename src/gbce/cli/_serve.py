@@ -62,8 +62,8 @@ def open_desk(options: Namespace, limits: Any) -> Any:
     """Return what a worker answers with: model and table are opened as ``gbce explain`` opens them."""
     from gbce.cli._input import parse_target, read_settings, read_table
     from gbce.cli._question import build_explainer, choose_columns, convert, load_named_model
-    from gbce.serve._desk import ExplainerDesk
-    from gbce.serve._kserve import open_predictor
+    from gbce.serve.desk import ExplainerDesk
+    from gbce.serve.kserve import open_predictor
 
     messages, settings = Messages(quiet=True), read_settings(options.settings)
     classes = options.classes.split(",") if options.classes else settings.model.get("classes")

@@ -171,7 +171,7 @@ def _describe_parts() -> dict[str, Any]:
 
 _ERRORS = {
     400: "the body is not JSON", 401: "the token is missing or wrong", 408: "the body did not arrive in time",
-    413: "the body is too large, or has too many rows", 415: "the body is not said to be JSON, or is compressed",
+    413: "the body is too large, or has too many rows", 415: "the body is not responses to be JSON, or is compressed",
     422: "the row does not fit the table, or an option is wrong", 429: "too many requests wait; see Retry-After",
     500: "the explanation failed", 502: "the predictor failed",
     503: "no worker is ready, or it ran out of memory", 504: "there was no answer in time",
@@ -200,8 +200,8 @@ def _describe_path(summary: str, asked: str, answered: str, codes: Sequence[int]
 
 def _describe_state(summary: str, codes: Mapping[str, str], kind: str = "application/json") -> dict[str, Any]:
     schema = {"type": "object"} if kind == "application/json" else {"type": "string"}
-    said = {code: {"description": text, "content": {kind: {"schema": schema}}} for code, text in codes.items()}
-    return {"get": {"summary": summary, "security": [], "responses": said}}
+    responses = {code: {"description": text, "content": {kind: {"schema": schema}}} for code, text in codes.items()}
+    return {"get": {"summary": summary, "security": [], "responses": responses}}
 
 
 def write_document(
