@@ -16,9 +16,10 @@ from gbce.decisions import Reliable, apply_rule, evaluate_points, require_rule
 from gbce.eta import EtaRule
 from gbce.explainer._answering import find_safe_box
 from gbce.explainer._follow_up import explain_given
+from gbce.explainer._planning import make_plan
 from gbce.explainer._records import Progress, short_traceback, watched
 from gbce.explainer._session import open_session
-from gbce.explanation import Event, Explanation, SafeBox, choice_table
+from gbce.explanation import Event, Explanation, Plan, SafeBox, choice_table
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine
 from gbce.space import Space, has_labels
@@ -472,6 +473,76 @@ class Explainer:
         """
         event = Event(keep, at_least, at_most, between, exactly, effort)
         return explain_given(self._session, explanation, event, eta, seed, budget_of(max_model_rows, time_budget))
+
+    @short_traceback
+    def plan(
+        self,
+        explanation: Explanation,
+        *,
+        to: str | int = "answer",
+        effort: Mapping[str, float] | None = None,
+        time: Mapping[str, float] | None = None,
+        order: Iterable[Sequence[str]] | None = None,
+        fallbacks: bool = True,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Plan:
+        """Order the changes of an answer as steps, with what the model says after each and what to do if one fails.
+
+        Each step changes one column and keeps the space and the rules between columns; columns that these rules tie
+        change together where there is no other way. Of all possible orders it is the one with which the least effort,
+        or time, is expected to be spent before the target is reached if one could stop after any step, and then the one
+        whose loss falls earliest.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Made by this explainer.
+        to : str or int
+            Where to go: ``"answer"`` (if it misses the target, the cheapest decision that reaches it, or else the best
+            point seen), the label of a rule, or the number of a strategy of ``explanation.alternatives``.
+        effort : mapping of str to float, optional
+            What a change of a column costs, as a factor of its size in units of the column's scale, as in
+            :meth:`gbce.Explanation.given`.
+        time : mapping of str to float, optional
+            How long the change of a column takes, in any unit; zero for columns not named. The order then minimises
+            time instead of effort.
+        order : list of sequences of str, optional
+            What must come before what: ``[("degree", "job")]`` changes the degree before the job if both change.
+        fallbacks : bool
+            Whether to look for what to do if a step cannot be made: the answer given the steps before it, the columns
+            of this one as they are. Each takes about as many model rows as the explanation.
+        max_model_rows, time_budget : optional
+            Limits, as in :meth:`explain`.
+
+        Returns
+        -------
+        Plan
+            Plain data with ``.steps``, ``.sentences``, ``.table``, ``.plot()`` and ``.to_json()``. Three probabilities
+            stand beside each step, see :class:`gbce.explanation.PlanStep`: ``holds``, that the target is reached under
+            execution noise if one stops there; ``prospect``, that the whole plan reaches it if the steps so far were
+            made exactly and noise is left in the others; ``posterior``, that of the target under the posterior given
+            these steps.
+
+        Raises
+        ------
+        ValueError
+            If more than ten columns change, if no order keeps all rules, and for an explanation of other models.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["skill", "hours"])
+        >>> explainer = gbce.Explainer(lambda x: x["skill"] + x["hours"], data)
+        >>> explanation = explainer.explain({"skill": 0.0, "hours": 0.0}, gbce.AtLeast(4), rules=["Nearest"], seed=0)
+        >>> plan = explainer.plan(explanation, order=[("skill", "hours")], fallbacks=False)
+        >>> [step.columns for step in plan], plan.n_orders
+        ([('skill',), ('hours',)], 1)
+        """
+        budget = budget_of(max_model_rows, time_budget)
+        return make_plan(
+            self._session, explanation, to=to, effort=effort, time=time, order=order, fallbacks=fallbacks, budget=budget
+        )
 
     def widget(self, explanation: Explanation) -> Any:
         """Return a live page for a notebook: set values, call the model, hold columns and sample again.

@@ -6,8 +6,17 @@ from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_k
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._menu import Menu
+from gbce.explanation._plan import Fallback, Plan, PlanStep
 from gbce.explanation._tables import choice_table, point_table
-from gbce.explanation._words import SafeBox, Status, changed_columns, format_value, join_words, number_text
+from gbce.explanation._words import (
+    SafeBox,
+    Status,
+    changed_columns,
+    describe_changes,
+    format_value,
+    join_words,
+    number_text,
+)
 
 __all__ = [
     "Alternatives",
@@ -16,8 +25,11 @@ __all__ = [
     "Decision",
     "Event",
     "Explanation",
+    "Fallback",
     "Mean",
     "Menu",
+    "Plan",
+    "PlanStep",
     "SafeBox",
     "Share",
     "Status",
@@ -25,6 +37,7 @@ __all__ = [
     "changed_columns",
     "cheapest_known",
     "choice_table",
+    "describe_changes",
     "exclude_row",
     "format_value",
     "join_words",

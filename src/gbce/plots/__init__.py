@@ -4,6 +4,7 @@ from gbce.plots._accessors import Plots, TablePlots
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier
 from gbce.plots._menu import plot_menu
+from gbce.plots._plan import plot_plan
 from gbce.plots._policy import plot_actions, plot_allocation
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
@@ -25,6 +26,7 @@ __all__ = [
     "plot_menu",
     "plot_pairs",
     "plot_path",
+    "plot_plan",
     "plot_posterior",
     "plot_shares",
     "plot_table_changes",
