@@ -39,6 +39,7 @@ _ROOM = __name__.rpartition(".")[0]
 # by hand: single-precision rounding through hundreds of layers stays far below.
 _ROUNDING = 1e-3
 _ROWS_OF_RULE = 60_000  # more points than any rule of the package evaluates with its default options
+_LATER_OF_FEW = 0.5  # of a share, where rows are few: a single rule gets two thirds, the figures the rest
 _UNCONFIRMED = "The budget did not allow predicting each decision by itself; they were predicted together."
 
 # --- decisions -------------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def apply_rules(
 
     alone = [i for i in range(n) if not rules[i].reads_earlier]
     for some in (alone, *([i] for i in range(n) if rules[i].reads_earlier)):
-        later = n - len(made) - len(some) + further + 1
+        later = _LATER_OF_FEW if posterior.has_few_rows else n - len(made) - len(some) + further + 1
         made |= zip(some, run_together(posterior, [*map(make_task, some)], _ROWS_OF_RULE, later=later), strict=True)
     found = [(rules[i], choice) for i, choice in sorted(made.items()) if choice is not None]
     left_out = [

@@ -18,8 +18,15 @@ from gbce.budget import BudgetSpentError
 from gbce.decisions._structure import NO_PROOF, Reaching, prove_nearest, seek_on_cells
 from gbce.draws import Points, Scene
 from gbce.metrics import costs
-from gbce.posterior import Evaluated, GibbsPosterior
-from gbce.search import CandidateMoves, Judged, NearestPoints, find_nearest, values_to_try
+from gbce.posterior import FEW_ROWS, Evaluated, GibbsPosterior
+from gbce.search import (
+    CandidateMoves,
+    Judged,
+    NearestPoints,
+    find_nearest,
+    find_nearest_with_few_rows,
+    values_to_try,
+)
 from gbce.space import Space
 from gbce.trees import read_models
 
@@ -36,6 +43,8 @@ _MOST_DIGITS = 6  # of rounded numbers
 _UNDO_ROUNDS, _MOST_UNDONE = 4, 2_000  # rounds of undoing single changes at the end, and rows evaluated in each
 _CONFIRMED = 1e-9  # relative rounding error of the cost of a point found on cells
 _FIRST_CONFIRMED = 2  # points evaluated next where the model rejects one; doubled each time
+_SEARCHED = 0.85  # share of few rows for the search; the rest confirms, undoes and rounds
+_KEPT_OF_FEW = 3  # points that are confirmed, undone and rounded then
 
 
 @dataclass(frozen=True)
@@ -315,7 +324,7 @@ def _search(
     power, starts, trials = 2 if rule.priced_by == "l2" else 1, known.choose_starts(scene), known.others
     begin = np.vstack([starts, trials])
     on_cells = seek_on_cells(scene, posterior, reaching, begin, power=power, most_changes=rule.max_changes, path=_PATH)
-    confirmed = False
+    confirmed, few = False, first.has_few_rows
     for found in on_cells:
         points = _confirm(posterior, reaching, _join_known(scene, found, known, most))
         confirmed = bool(
@@ -325,11 +334,18 @@ def _search(
         if confirmed:
             break
     if not confirmed or _has_constraints(space):  # constraints may require several features to move together
-        found = find_nearest(
-            moves, judge, starts, trials=trials, known=known.outputs(scene, reaching, cost), power=power,
-            most_changes=rule.max_changes, affords=first.affords,
-        )  # fmt: skip
-        points = _confirm(posterior, reaching, _join_known(scene, found, known, most))
+        if few:
+            found = find_nearest_with_few_rows(
+                moves, judge, starts, int(_SEARCHED * first.affords(FEW_ROWS)), trials=trials,
+                evidence=_collect_evidence(scene, reaching), power=power, most_changes=rule.max_changes,
+            )  # fmt: skip
+        else:
+            found = find_nearest(
+                moves, judge, starts, trials=trials, known=known.outputs(scene, reaching, cost), power=power,
+                most_changes=rule.max_changes, affords=first.affords,
+            )  # fmt: skip
+        points = _confirm(posterior, reaching, _join_known(scene, found, known, most), 1 if few else _MODES)
+        points = _keep_leading(points) if few else points
     return _tidy(posterior, reaching, moves, points, known), min(best, key=lambda seen: seen.loss, default=None)
 
 
@@ -376,25 +392,45 @@ def _join_known(scene: Scene, found: NearestPoints, known: _Known, most: int) ->
     return NearestPoints(x[order], cost[order], changes[order])
 
 
-def _confirm(posterior: GibbsPosterior, reaching: Reaching, points: NearestPoints) -> NearestPoints:
-    """Return the points that ``predict`` confirms: the cheapest for each number of changes, and some more.
+def _collect_evidence(scene: Scene, reaching: Reaching) -> tuple[Array, Array]:
+    """Return all points ``(n, d)`` that were evaluated so far, admissible or not, and their shortfalls ``(n,)``."""
+    posterior, points = scene.posterior, Points.join([scene.row, scene.draws.known])
+    x, gap = points.x, _judge_points(reaching, points).gap
+    if posterior is not None and posterior.landmarks is not None and posterior.landmark_evaluated is not None:
+        x = np.vstack([x, posterior.landmarks])
+        gap = np.append(gap, reaching.judge(posterior.landmark_evaluated).gap)
+    return x, gap
+
+
+def _confirm(
+    posterior: GibbsPosterior, reaching: Reaching, points: NearestPoints, modes: int = _MODES
+) -> NearestPoints:
+    """Return the points that ``predict`` confirms: the cheapest for each number of changes, and ``modes`` in all.
 
     If the model rejects a point, the next one is tried. If the budget allows no confirmation, the cheapest are kept.
     """
     verdict: dict[int, bool] = {}
     batch = _FIRST_CONFIRMED
     with suppress(BudgetSpentError):
-        while open_ones := _select_unconfirmed(points, verdict, batch):
+        while open_ones := _select_unconfirmed(points, verdict, batch, modes):
             accepted = reaching.judge(_predict_first(posterior, points.x[open_ones])).reached
             verdict |= dict(zip(open_ones, accepted.tolist(), strict=True))
             batch *= 2
     if not verdict:
-        verdict = dict.fromkeys(_select_unconfirmed(points, verdict, 1), True)
+        verdict = dict.fromkeys(_select_unconfirmed(points, verdict, 1, modes), True)
     kept = np.array(sorted(i for i, yes in verdict.items() if yes), dtype=int)
     return NearestPoints(points.x[kept], points.cost[kept], points.changes[kept])
 
 
-def _select_unconfirmed(points: NearestPoints, verdict: dict[int, bool], batch: int) -> list[int]:
+def _keep_leading(points: NearestPoints) -> NearestPoints:
+    """Return the cheapest of the points that no point with fewer changes matches in cost."""
+    order = np.lexsort((points.cost, points.changes))
+    least = np.minimum.accumulate(np.append(np.inf, points.cost[order]))[:-1]
+    leading = np.sort(order[points.cost[order] < least][-_KEPT_OF_FEW:])
+    return NearestPoints(points.x[leading], points.cost[leading], points.changes[leading])
+
+
+def _select_unconfirmed(points: NearestPoints, verdict: dict[int, bool], batch: int, modes: int) -> list[int]:
     """Return points to confirm: the next few for each number of changes without a confirmed point."""
     wanted: dict[int, None] = {}
     confirmed = [int(points.changes[i]) for i, yes in verdict.items() if yes]
@@ -407,7 +443,7 @@ def _select_unconfirmed(points: NearestPoints, verdict: dict[int, bool], batch: 
         ]  # contains n unevaluated ones if there are that many
         wanted |= dict.fromkeys([i for i in own.tolist() if i not in verdict][:n])
     if not verdict:
-        wanted |= dict.fromkeys(range(min(_MODES, len(points.cost))))
+        wanted |= dict.fromkeys(range(min(modes, len(points.cost))))
     return list(wanted)
 
 

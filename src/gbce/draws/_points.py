@@ -186,6 +186,11 @@ class SamplerInfo:
     seen_once: float | None = None
 
     @property
+    def undrawn(self) -> str:
+        """Why there is no posterior, where :attr:`draws_posterior` is False."""
+        return "only an answer was asked for"
+
+    @property
     def draws_posterior(self) -> bool:
         """Whether draws of the posterior were requested at all."""
         return True

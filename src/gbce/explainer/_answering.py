@@ -105,8 +105,8 @@ def decide(
 
     first = choose(draws)
     more = add_reaching(posterior, draws, first.decisions)
-    if more is draws:
-        return first, draws
+    if more is draws or posterior.has_few_rows:
+        return first, more
     second = choose(more)
     return second if len(second.decisions) >= len(first.decisions) else first, more
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gbce._numerics import DECIDING, DOUBTING, WIDE_ROUNDING, stream
 from gbce._validation import is_count, short
-from gbce.base import Array, Prior, Query, Sampler
+from gbce.base import Array, Prior, Query, Rule, Sampler
 from gbce.budget import HALF, Budget, BudgetSpentError
 from gbce.decisions import Decision
 from gbce.draws import Covering, Draws, Points, Scene
@@ -200,6 +200,20 @@ def _is_seen_unexplained(
     with suppress(BudgetSpentError):
         return cover.has_missed_mass_near(posterior, rng, seen.z[best])
     return True
+
+
+def note_few_rows(draws: Draws, policy: Rule | None) -> str:
+    """Say what few model rows could not tell."""
+    allowed: int | None = getattr(draws.info, "few_rows", None)
+    if allowed is None:
+        return ""
+    untold = "whether a cheaper point exists"
+    if policy is not None and getattr(policy, "probability", None) is None:
+        untold += ", or one that is reached more surely when it is not made exactly"
+    return (
+        f"{allowed:,} model rows are few: the search ran on a surrogate fitted to the known outputs, and the model "
+        f"confirmed what it found. They cannot tell {untold}, nor what else reaches the target."
+    )
 
 
 def note_budget(draws: Draws, eta: float | None) -> str:

@@ -18,7 +18,16 @@ from gbce._numerics import SAMPLING, stream
 from gbce._validation import is_count
 from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import HALF, Budget
-from gbce.decisions import MAP, ChanceConstrained, CVaR, Nearest, Strategies, find_strategies, require_rules
+from gbce.decisions import (
+    MAP,
+    ChanceConstrained,
+    CVaR,
+    Nearest,
+    Reliable,
+    Strategies,
+    find_strategies,
+    require_rules,
+)
 from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
@@ -34,6 +43,7 @@ from gbce.explainer._notes import (
     limit_sampling,
     note_budget,
     note_calibration,
+    note_few_rows,
     note_hanging,
     note_mode,
     note_shortfall,
@@ -44,7 +54,7 @@ from gbce.explainer._notes import (
 from gbce.explainer._records import describe_settings
 from gbce.explanation import AnswerKind, Explanation, Status, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
-from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
+from gbce.posterior import FEW_ROWS, Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
 from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
@@ -113,6 +123,31 @@ class Session:
         if rule is not None and not (isinstance(rule, ModelError) or self.eta_assumed):
             raise ValueError(f"posterior=False needs a number as eta: {rule.label} needs draws")
         return self._without_posterior
+
+    def _has_few_rows(self, predictors: tuple[Predictor, ...], rules: tuple[Rule, ...], budget: Budget) -> bool:
+        """Whether the budget is too small for the usual run: then one search has to do.
+
+        Trees are read for a posterior without many rows; a sampler, a rule for eta, or rules that read draws are used
+        where they were chosen.
+        """
+        if budget.max_rows is None or budget.rows_left >= FEW_ROWS * sum(one.questions() for one in predictors):
+            return False
+        if self.eta_rule is not None and not self.eta_assumed:
+            return False
+        if not all(one.readable for one in self.readers):
+            others = rules != _DEFAULT_RULES and not all(isinstance(rule, Nearest) for rule in rules)
+            return isinstance(self.sampler, SearchOnly) or (self.sums_if_few and bool(rules) and not others)
+        return False
+
+    @cached_property
+    def _sparing(self) -> "Session":
+        """The session for few rows: one search, whose answer is the nearest point unless a policy was chosen.
+
+        A promise under noise takes thousands of rows to look for; those that are left estimate how far it is kept.
+        """
+        policy = Nearest() if self.policy == Reliable() else self.policy
+        searching = self if isinstance(self.sampler, SearchOnly) else self._without_posterior
+        return replace(searching, policy=policy)
 
     @cached_property
     def _without_posterior(self) -> "Session":
@@ -205,6 +240,22 @@ class Session:
         refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
         """Explain an encoded row ``(d,)``; predictors, refits and target come from :meth:`prepare`."""
+        if not self._has_few_rows(predictors, rules, budget):
+            return self._explain(x0, predictors, target, rules, seed, budget, refits)
+        rules = _RULES_WITHOUT_POSTERIOR if rules == _DEFAULT_RULES else rules
+        return self._sparing._explain(x0, predictors, target, rules, seed, budget, refits)
+
+    def _explain(
+        self,
+        x0: Array,
+        predictors: tuple[Predictor, ...],
+        target: Target,
+        rules: tuple[Rule, ...],
+        seed: int,
+        budget: Budget,
+        refits: tuple[Predictor, ...],
+    ) -> Explanation:
+        """Explain an encoded row under the settings as they are."""
         asked, question = self._evaluate_row(self.posterior_at(x0, predictors, target, budget), x0, rules, seed)
         for rule in rules:
             rule.check_target(question.target)
@@ -289,7 +340,7 @@ class Session:
 
     def _search(self, query: Query, posterior: GibbsPosterior, draws: Draws, proof: Proof | None) -> Draws:
         """Search for points that reach the target, unless the row does or a proof excludes them; add them to draws."""
-        if query.row.reached[0, 0] or proof is not None:
+        if query.row.reached[0, 0] or proof is not None or (posterior.has_few_rows and query.rules):
             return draws
         posterior.budget.begin("searching")
         return seek_reach(query, posterior, draws, self.data)
@@ -344,6 +395,7 @@ class Session:
         return [
             note_unreached(sampled.draws, sampled.budget, wanted) or note_budget(sampled.draws, wanted),
             note_hanging(posterior),
+            note_few_rows(sampled.draws, self.policy),
             "The budget left no model rows to evaluate decisions." if unasked else "",
             note_calibration(self._calibration(sampled.draws), posterior.mixture.eta),
             *decided.notes,

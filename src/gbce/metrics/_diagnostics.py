@@ -124,7 +124,7 @@ class Diagnosis:
     def judge(self) -> Judgement:
         """Return whether to trust the draws, and what to do if not."""
         if not self.info.draws_posterior:
-            return _build_judgement(Verdict.NOT_SAMPLED, f": only an answer was asked for; {self.info.advice}")
+            return _build_judgement(Verdict.NOT_SAMPLED, f": {self.info.undrawn}; {self.info.advice}")
         if not self.info.complete:
             why, what = self.info.ended or "the budget ran out", "allow more rows or time"
             what = what if self.info.ended is None else "ask for less, or widen the prior or the bounds"

@@ -5,6 +5,7 @@ another temperature, other weights or another way of combining needs no further 
 """
 
 from gbce.posterior._posterior import (
+    FEW_ROWS,
     Combine,
     Entropic,
     EtaGoal,
@@ -17,6 +18,7 @@ from gbce.posterior._posterior import (
 )
 
 __all__ = [
+    "FEW_ROWS",
     "Combine",
     "Entropic",
     "EtaGoal",

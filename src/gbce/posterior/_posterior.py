@@ -225,6 +225,9 @@ def as_weights(weights: Any, n_models: int) -> Array:
 # --- the posterior ---------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
+# Points that a budget must allow for the usual searches: they take 200 to 12,000, and with fewer than about 1,500 a
+# search on a surrogate finds cheaper points (benchmarks/costly.py).
+FEW_ROWS = 1_500
 
 # --- posterior of one row --------------------------------------------------------------------------------------------
 
@@ -279,6 +282,17 @@ class GibbsPosterior:
     def affords(self, n: int) -> int:
         """Return how many of ``n`` points all models can still evaluate within the budget."""
         return self.panel.affords(n)
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether a limit on rows leaves too few for the usual searches, which then run on a surrogate of the model.
+
+        Tree ensembles that are read need few.
+        """
+        budget = self.budget
+        if budget.max_rows is None or budget.rows_left >= FEW_ROWS * max(self.panel.each, 1):
+            return False
+        return not self.readers or not all(reader.readable for reader in self.readers)
 
     def portions(self, n: int, copies: int = 1) -> Iterator[slice]:
         """Yield slices of ``n`` points of ``copies`` rows each, as many as the budget allows; see :class:`Panel`."""
@@ -352,7 +366,7 @@ def _check_reading(reading: Reading, target: Target, n: int) -> Reading:
 
 
 def run_together(
-    posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: int | None = None
+    posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: float | None = None
 ) -> list[T]:
     """Run independent tasks and return their results; models with a cost per call are called for all of them at once.
 
@@ -363,7 +377,7 @@ def run_together(
     """
     n, budget = len(tasks), posterior.budget
     shares = n + (1 if later is None else later)
-    if n > 1 and budget.deadline is None and posterior.affords(shares * rows) == shares * rows:
+    if n > 1 and budget.deadline is None and posterior.affords(math.ceil(shares * rows)) == math.ceil(shares * rows):
         parts = [replace(posterior, budget=budget.share(1.0 / shares)) for _ in tasks]
         if not any(predictor.cost_per_call for predictor in posterior.predictors):
             return [task(part) for task, part in zip(tasks, parts, strict=True)]

@@ -160,19 +160,23 @@ class Reference:
             "estimating the spread of outputs from the data",
             "give the target a scale and a tolerance, or raise",
         )
-        if len(self.rows) > budget.rows_left:
-            raise BudgetSpentError(f"{what} takes {len(self.rows):,} model rows, once: {advice} max_model_rows")
-        if budget.deadline is None:
+        few = budget.max_rows is not None and len(self.rows) > _SETUP_SHARE * budget.rows_left
+        if budget.deadline is None and not few:
             outputs = Panel((first,), budget).ask(self.rows)[0]
             self.outputs[0, first.classes is not None] = _take(outputs, self._order)
             self.spread = _spread(outputs)
             return self.spread
-        # a random sample of the data, however few rows there is time for
+        # a random sample of the data, however few rows there is budget for
         order = stream(0, JUDGING).permutation(len(self.rows))
-        (outputs,) = Panel((first,), budget.share(_SETUP_SHARE)).ask_some(self.rows[order])
-        if len(outputs.values) < min(_FEWEST_REFERENCE_ROWS, len(order)):
-            raise BudgetSpentError(f"{what} takes {_FEWEST_REFERENCE_ROWS} model rows at least: {advice} time_budget")
-        if len(outputs.values) == len(order):
+        n, limit = min(_FEWEST_REFERENCE_ROWS, len(order)), "max_model_rows" if few else "time_budget"
+        if budget.rows_left < n:
+            raise BudgetSpentError(f"{what} takes {n} model rows at least: {advice} {limit}")
+        order = order[: max(n, int(_KNOWN_SHARE * budget.rows_left))] if few else order
+        part = budget if few else budget.share(_SETUP_SHARE)
+        (outputs,) = Panel((first,), part).ask_some(self.rows[order])
+        if len(outputs.values) < n:
+            raise BudgetSpentError(f"{what} takes {n} model rows at least: {advice} {limit}")
+        if len(outputs.values) == len(self.rows):
             self.spread = _spread(replace(outputs, values=outputs.values[np.argsort(order)]))
         return self.spread if self.spread is not None else _spread(outputs)
 

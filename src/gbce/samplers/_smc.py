@@ -29,6 +29,7 @@ _LARGEST_WEIGHT = 1 - 1e-9  # so that the log of the rest is finite
 # Chosen by hand: on eighteen questions of benchmarks/rows.py answers cost as much as with two or three thousand
 # candidates, and 6% less than with 500.
 _CANDIDATES = 1_000
+_SHARE_OF_FEW = 0.2  # of the rows for sampling, where they are few: to show the model's outputs around the row
 _DRAWS = 500  # half of the candidates: more would be the same ones again
 
 # --- SMC --------------------------------------------------------------------------------------------------------------
@@ -150,10 +151,20 @@ class SearchOnlyInfo(SamplerInfo):
     ----------
     sites : int, optional
         Distinct modes that the search found.
+    few_rows : int, optional
+        Model rows that were allowed, where these are too few for a posterior.
     """
 
     sampler: str = "SearchOnly"
     sites: int | None = None
+    few_rows: int | None = None
+
+    @property
+    def undrawn(self) -> str:
+        """Why there is no posterior."""
+        if self.few_rows is None:
+            return super().undrawn
+        return f"{self.few_rows:,} model rows are too few for it"
 
     @property
     def draws_posterior(self) -> bool:
@@ -163,6 +174,8 @@ class SearchOnlyInfo(SamplerInfo):
     @property
     def advice(self) -> str:
         """What to do for a posterior."""
+        if self.few_rows is not None:
+            return "allow more model rows, or none as a limit, to have the posterior"
         return "leave out posterior=False, or use gbce.SMC(), to have the posterior"
 
 
@@ -205,9 +218,14 @@ class SearchOnly:
         targets that no prior draw reaches.
         """
         read = read_models(posterior)
-        pool = draw_candidates(read, rng, self.n_candidates)
-        complete = len(pool) == self.n_candidates
-        draws = weigh_candidates(read, pool, SearchOnlyInfo(complete=complete))
+        few = read.has_few_rows
+        n = int(_SHARE_OF_FEW * read.affords(self.n_candidates)) if few else self.n_candidates
+        pool = draw_candidates(read, rng, max(n, 1))
+        complete = few or len(pool) == self.n_candidates
+        allowed = read.budget.root.max_rows if few else None
+        draws = weigh_candidates(read, pool, SearchOnlyInfo(complete=complete, few_rows=allowed))
+        if few:  # the rule that looks for the nearest point searches, with a surrogate
+            return draws.resample(rng, self.n_draws)
         seen, modes = None, None
         if not (_reads_all(read, posterior) and pool.reached[:, 0].any()):
             seen, modes = _search_once(replace(read, mixture=replace(read.mixture, eta=draws.rungs[-1])), rng, pool)

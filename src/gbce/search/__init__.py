@@ -2,6 +2,7 @@
 
 from gbce.search._candidates import CandidateMoves
 from gbce.search._descents import Search, coordinates, has_gained, levels, nelder_mead, newton
+from gbce.search._few_rows import find_nearest_with_few_rows
 from gbce.search._modes import Modes, rows_for_search, search_modes
 from gbce.search._nearest import Judged, NearestPoints, find_nearest
 from gbce.search._objective import Memory, neg_log_density_of
@@ -19,6 +20,7 @@ __all__ = [
     "StepsFromRow",
     "coordinates",
     "find_nearest",
+    "find_nearest_with_few_rows",
     "has_gained",
     "levels",
     "neg_log_density_of",

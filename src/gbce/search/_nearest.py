@@ -20,7 +20,7 @@ from gbce.budget import BudgetSpentError
 from gbce.search._candidates import MOST_PARTS, CandidateMoves, Sections, Singles, keep_cheapest, step_to_plane
 from gbce.search._polish import try_near_corners
 
-__all__ = ["Judged", "NearestPoints", "find_nearest"]
+__all__ = ["Evaluations", "Judged", "NearestPoints", "find_nearest"]
 
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 150  # the sum of both; by hand: no more than a usual sampler run
 _MOST_ROWS_IN_ALL = 12_000  # with many columns: all rows are kept, so memory would grow with their square
@@ -64,7 +64,7 @@ class NearestPoints(NamedTuple):
 
 
 @dataclass
-class _Evaluations:
+class Evaluations:
     """Evaluates points in few calls, and keeps the cheapest that reach for each set of changed features."""
 
     around: CandidateMoves
@@ -102,6 +102,10 @@ class _Evaluations:
         shortfall, reached = np.array([g for g, _ in results]), np.array([yes for _, yes in results], dtype=bool)
         ends = np.cumsum([len(part) for part in parts])[:-1]
         return [Judged(*both) for both in zip(np.split(shortfall, ends), np.split(reached, ends), strict=True)]
+
+    def are_new(self, x: Array) -> Array:
+        """Return which of points ``(n, d)`` were not judged before, ``(n,)``."""
+        return np.array([key not in self.judged for key in row_keys(x)], dtype=bool)
 
     def add(self, x: Array) -> None:
         """Keep points ``(n, d)`` that reach where they are cheaper than the current ones."""
@@ -163,7 +167,7 @@ def find_nearest(
     """
     n_free = len(around.values)
     limit = min(_MOST_ROWS + _MOST_ROWS_PER_FEATURE * n_free, _MOST_ROWS_IN_ALL) if max_rows is None else max_rows
-    known_points = _Evaluations(around, judge, affords, limit)
+    known_points = Evaluations(around, judge, affords, limit)
     known_points.add(starts)
     most = n_free if most_changes is None else min(most_changes, n_free)
     if most:
@@ -176,7 +180,7 @@ def find_nearest(
 class _NearestSearch:
     """The rounds of one search."""
 
-    known_points: _Evaluations
+    known_points: Evaluations
     power: int
     most: int
     known: tuple[Array, Array] | None = None

@@ -144,6 +144,11 @@ class CellReader:
             self._structure, self._structure_read = read_structure(self._model, self._space), True
         return self._structure
 
+    @property
+    def readable(self) -> bool:
+        """Whether the model is a tree ensemble that can be read, as far as is known without calling it."""
+        return self.inside is not None and isinstance(self.inside.parts, TreeScores)
+
     def read(
         self,
         ask: Callable[[Array], Outputs],
