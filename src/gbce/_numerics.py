@@ -250,7 +250,7 @@ def seed_number(seed: Any) -> int:
         return int.from_bytes(seed.generate_state(4).tobytes(), "little")
     if is_count(seed, least=0):
         return int(seed)
-    raise ValueError(f"seed must be a whole number of at least 0, a Generator, a SeedSequence or None, not {seed!r}")
+    raise ValueError(f"seed must be an integer of at least 0, a Generator, a SeedSequence or None, not {seed!r}")
 
 
 def seed_numbers(seed: Any, n: int) -> list[int]:

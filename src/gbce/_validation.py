@@ -70,7 +70,7 @@ def require_counts(owner: Any, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if not is_count(value):
-            raise ValueError(f"{type(owner).__name__}: {name} must be a whole number of at least 1, not {value!r}")
+            raise ValueError(f"{type(owner).__name__}: {name} must be an integer of at least 1, not {value!r}")
 
 
 def require_finite(owner: Any, *names: str) -> None:

@@ -425,7 +425,7 @@ def budget_of(max_model_rows: Any, time_budget: Any) -> Budget:
 def require_rows(limit: Any, name: str) -> None:
     """Check a limit on rows; ``None`` is no limit."""
     if limit is not None and not (is_whole(limit) and limit >= 1):
-        raise ValueError(f"{name} must be a whole number of at least 1, not {limit!r}: leave it out for no limit")
+        raise ValueError(f"{name} must be an integer of at least 1, not {limit!r}: leave it out for no limit")
 
 
 def require_seconds(limit: Any, name: str) -> None:

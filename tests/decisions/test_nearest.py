@@ -507,8 +507,8 @@ def test_the_same_seed_gives_the_same_bits():
     ("options", "sentence"),
     [
         ({"distance": "l3"}, "Nearest: distance must be 'l1', 'l2' or 'changes', not 'l3'"),
-        ({"max_changes": 0}, "Nearest: max_changes must be a whole number of at least 1, not 0"),
-        ({"max_changes": 1.5}, "Nearest: max_changes must be a whole number of at least 1, not 1.5"),
+        ({"max_changes": 0}, "Nearest: max_changes must be an integer of at least 1, not 0"),
+        ({"max_changes": 1.5}, "Nearest: max_changes must be an integer of at least 1, not 1.5"),
         ({"margin": -0.1}, "Nearest: margin must be zero or more, not -0.1"),
         ({"margin": np.inf}, "Nearest: margin must be a finite number, not inf"),
         ({"margin": "some"}, "Nearest: margin must be a finite number, not 'some'"),

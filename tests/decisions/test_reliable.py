@@ -167,7 +167,7 @@ def test_any_rule_is_a_policy_and_none_is_one_too():
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
         ({"refit_confidence": -1}, "refit_confidence must lie between 0 and 1, not -1"),
         ({"distance": "l3"}, "distance must be 'l1' or 'l2', not 'l3'"),
-        ({"n_perturb": 0}, "n_perturb must be a whole number of at least 1, not 0"),
+        ({"n_perturb": 0}, "n_perturb must be an integer of at least 1, not 0"),
     ],
 )
 def test_bad_options_get_a_sentence(options, sentence):

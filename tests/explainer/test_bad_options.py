@@ -40,7 +40,7 @@ def test_bad_risk_of_models_is_refused(risk, gamma, word):
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "one", True, NAN, [1, 2]])
 def test_bad_seed_is_refused(seed):
-    with pytest.raises(ValueError, match=r"seed must be a whole number of at least 0, a Generator"):
+    with pytest.raises(ValueError, match=r"seed must be an integer of at least 0, a Generator"):
         explain(seed=seed)
 
 
@@ -54,5 +54,5 @@ def test_option_of_another_kind_is_refused(what, value):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", True])
 @pytest.mark.parametrize("name", ["n_candidates", "n_draws"])
 def test_number_of_draws_is_at_least_one(name, value):
-    with pytest.raises(ValueError, match=rf"Importance: {name} must be a whole number of at least 1, not {value!r}"):
+    with pytest.raises(ValueError, match=rf"Importance: {name} must be an integer of at least 1, not {value!r}"):
         gbce.Importance(**{name: value})

@@ -409,7 +409,7 @@ def test_several_workers_have_a_time_in_all():
 @pytest.mark.parametrize("name", ["max_model_rows", "time_budget", "total_model_rows", "total_time"])
 def test_limits_are_told_in_a_sentence(name, bad, known):
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), DATA, space=SPACE)
-    sentence = f"^{name} must be a (whole|positive) number .*, not {bad!r}: leave it out for no limit$"
+    sentence = f"^{name} must be (an integer|a positive number) .*, not {bad!r}: leave it out for no limit$"
     with pytest.raises(ValueError, match=sentence):
         explainer.explain_many(DATA[:2], EASY, progress=False, **{name: bad})
     if name in ("max_model_rows", "time_budget"):

@@ -287,10 +287,10 @@ def test_secrets_are_not_logged(endpoint, caplog):
     [
         ({"url": "ftp://example.org"}, ValueError, "begins with http"),
         ({"classes": ["a"]}, ValueError, "two or more different labels"),
-        ({"batch_rows": 0}, ValueError, "batch_rows must be a whole number"),
-        ({"max_rows": -1}, ValueError, "max_rows must be a whole number"),
+        ({"batch_rows": 0}, ValueError, "batch_rows must be an integer"),
+        ({"max_rows": -1}, ValueError, "max_rows must be an integer"),
         ({"timeout": 0}, ValueError, "timeout must be positive"),
-        ({"max_bytes": 0}, ValueError, "max_bytes must be a whole number"),
+        ({"max_bytes": 0}, ValueError, "max_bytes must be an integer"),
         ({"retries": 1.5}, ValueError, "retries must be a non-negative integer"),
         ({"backoff": float("nan")}, ValueError, "backoff must be a finite number"),
         ({"headers": {"Token": f"{SECRET}\n"}}, ValueError, "'Token' must be a string of printable"),

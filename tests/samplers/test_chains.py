@@ -500,9 +500,9 @@ def test_budget_of_time_and_of_chains_from_the_prior(monkeypatch):
     ("options", "error", "sentence"),
     [
         ({"n_chains": 3}, ValueError, "n_chains must be at least 4, not 3"),
-        ({"n_chains": 10.5}, ValueError, "n_chains must be a whole number"),
+        ({"n_chains": 10.5}, ValueError, "n_chains must be an integer"),
         ({"n_steps": 9}, ValueError, "n_steps must be at least 10, not 9"),
-        ({"n_draws": 0}, ValueError, "n_draws must be a whole number"),
+        ({"n_draws": 0}, ValueError, "n_draws must be an integer"),
         ({"kernel": "hmc"}, ValueError, "kernel must be one of"),
         ({"warmup": 197}, ValueError, "warmup must be an integer from 0 to 196"),
         ({"warmup": True}, ValueError, "warmup must be an integer"),

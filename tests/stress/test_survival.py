@@ -304,7 +304,7 @@ def test_sensitivity_moves_only_what_can_move_and_is_reproducible():
     assert ask(noise=50.0, seed=1).table["moved"].max() <= 1.9 / space.scale[1] + 1e-9
     with pytest.raises(ValueError, match="no copy of the row moved"):
         ask(noise={"age": 1.0})
-    with pytest.raises(ValueError, match="n_null must be a whole number"):
+    with pytest.raises(ValueError, match="n_null must be an integer"):
         explainer.sensitivity({"age": 0.0, "income": 0.9}, gbce.AtLeast(1.0), n_null=0)
 
 
@@ -437,7 +437,7 @@ def test_group_changes_pool_posteriors(many):
         (lambda e, x, t: gbce.group_costs(t, [None] * 40), "groups has missing entries"),
         (lambda e, x, t: gbce.group_costs(t, ["a"] * 40, rule="Best"), "no rule 'Best'; the explanations have"),
         (lambda e, x, t: gbce.group_costs(t, ["a"] * 40, mass=1.0), "mass must lie between 0 and 1"),
-        (lambda e, x, t: gbce.group_changes(t, ["a"] * 40, n_bootstrap=3), "n_bootstrap must be a whole number"),
+        (lambda e, x, t: gbce.group_changes(t, ["a"] * 40, n_bootstrap=3), "n_bootstrap must be an integer"),
     ],
 )
 def test_bad_input_is_told(explainer, explanation, many, ask, sentence):

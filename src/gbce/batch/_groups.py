@@ -272,5 +272,5 @@ def _require_options(mass: Any, n_bootstrap: Any) -> None:
         or isinstance(n_bootstrap, bool)
         or n_bootstrap < _FEWEST_RESAMPLES
     ):
-        at_least = f"a whole number of at least {_FEWEST_RESAMPLES}"
+        at_least = f"an integer of at least {_FEWEST_RESAMPLES}"
         raise ValueError(f"n_bootstrap must be {at_least}, not {n_bootstrap!r}")

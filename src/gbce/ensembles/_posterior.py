@@ -110,7 +110,7 @@ class Question:
                 "estimator or pipeline, or fit models yourself and pass the list to gbce.Explainer"
             )
         if not isinstance(n_models, (int, np.integer)) or isinstance(n_models, bool) or n_models < 1:
-            raise ValueError(f"n_models must be a whole number of at least 1, not {n_models!r}")
+            raise ValueError(f"n_models must be an integer of at least 1, not {n_models!r}")
         X, outcomes = check_data(learner, X, y)
         return cls(learner, X, outcomes, int(n_models), seed_number(seed), n_jobs, progress)
 

@@ -143,7 +143,7 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
             now = _read_output(panel.ask_some(points.x[:most])[0], posterior.target)
             _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
     if not same_answers(points.cost, posterior.prior.cost(points.x)):
-        raise ValueError(f"the explanation was made with another prior than this explainer has. {ADVICE}")
+        raise ValueError(f"the explanation was made with a different prior. {ADVICE}")
 
 
 def _pick_points(explanation: Explanation) -> Points:

@@ -179,7 +179,7 @@ class FrontierSearch:
         for name in ("n_perturb", "n_confirm", "max_candidates"):
             n = getattr(self, name)
             if not is_count(n):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+                raise ValueError(f"{name} must be an integer of at least 1, not {n!r}")
         positions_at_levels(np.zeros(0), self.levels)
         require_noise(self.noise, self.explanation.space)
         if self.reliability not in ("share", "next"):

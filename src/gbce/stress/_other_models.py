@@ -204,7 +204,7 @@ def sensitivity(
 
     for name, n in (("n_rows", n_rows), ("n_null", n_null)):
         if not is_count(n):
-            raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, not {n!r}")
     require_noise(noise, space)
     number = seed_number(seed)
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(1 + n_null + n_rows)]
