@@ -178,7 +178,8 @@ def test_more_than_enough_changes_nothing(clock, name):
 def test_limits_that_are_none_get_a_sentence_before_anything_is_asked(clock, name, limit, bad):
     world = World(clock, NUMBER).know()
     before = world.rows
-    with pytest.raises(ValueError, match=f"^{limit} must be (an integer|a positive number) .*, not {bad!r}: leave it out"):
+    sentence = f"^{limit} must be (an integer|a positive number) .*, not {bad!r}: leave it out"
+    with pytest.raises(ValueError, match=sentence):
         world.ask(name, **{limit: bad})
     assert world.rows == before
 

@@ -1,9 +1,8 @@
 """Plots of one explanation, of explanations of many rows, and of decisions about them."""
 
 from gbce.plots._accessors import Plots, TablePlots
-from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
+from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions, plot_menu
 from gbce.plots._frontier import plot_frontier
-from gbce.plots._menu import plot_menu
 from gbce.plots._plan import plot_plan
 from gbce.plots._policy import plot_actions, plot_allocation
 from gbce.plots._posterior import plot_pairs, plot_posterior

@@ -10,9 +10,8 @@ import pandas as pd
 from gbce.batch import ANSWER, ExplanationTable
 from gbce.decisions import Rule
 from gbce.explanation import Explanation
-from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
+from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions, plot_menu
 from gbce.plots._frontier import plot_frontier
-from gbce.plots._menu import plot_menu
 from gbce.plots._posterior import plot_pairs, plot_posterior
 from gbce.plots._summaries import plot_disagreement, plot_importance, plot_path, plot_shares
 from gbce.plots._table import plot_table_changes, plot_table_costs
