@@ -32,19 +32,29 @@ __all__ = [
 # --- learning rates --------------------------------------------------------------------------------------------------
 
 SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # learning rates in half powers of two, 1 down to 1/64; by hand
-_N_ORDERS = 8  # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
-# For logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
-_N_BLOCKS = 60  # in which rows arrive
-_N_DRAWS = 64  # from each posterior, in antithetic pairs
-_WEAK_SD = 10.0  # prior standard deviation in place of a flat prior, in units of y or in logits; by hand, wide for both
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """How SafeBayes reads the rows, and the quadrature of clipped log losses, exact to some 1e-9."""
+
+    # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
+    n_orders: int = 8
+    # For logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
+    n_blocks: int = 60  # in which rows arrive
+    n_draws: int = 64  # from each posterior, in antithetic pairs
+    # prior standard deviation in place of a flat prior, in units of y or in logits; by hand, wide for both
+    weak_sd: float = 10.0
+    reach_sds: float = 9.0  # range of integration in standard deviations: 1e-19 of a normal distribution is farther out
+    reach_logits: float = 40.0  # and in logits: the loss is 4e-18 there
+    nodes: int = 64  # of the Gauss-Legendre rule
+    smallest_spread: float = 1e-150  # instead of zero in a denominator; its square is still above zero
+
+
+_TUNING = _Tuning()
 # Values of Catoni's C, 4 down to 1/64 in half powers of two: the bound is smallest near sqrt(2 KL / (n loss)), and flat
 # there. Each costs a share of delta, of which the bound holds the logarithm.
 SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
-# The expectation of a clipped log loss is exact to some 1e-9 with these:
-_REACH_SDS = 9.0  # range of integration in standard deviations: 1e-19 of a normal distribution is farther out
-_REACH_LOGITS = 40.0  # and in logits: the loss is 4e-18 there
-_NODES = 64  # of the Gauss-Legendre rule
-_SMALLEST_SPREAD = 1e-150  # instead of zero in a denominator; its square is still above zero
 
 # --- SafeBayes -------------------------------------------------------------------------------------------------------
 
@@ -60,13 +70,13 @@ def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.rand
     etas = np.sort(np.asarray(grid, dtype=float))[::-1]
     likelihood = problem.likelihood
     if isinstance(likelihood, NormalErrors):
-        proper = _with_weak_prior(problem, _WEAK_SD * max(float(np.abs(likelihood.y).max()), likelihood.sd))
-        orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_N_ORDERS - 1))]
+        proper = _with_weak_prior(problem, _TUNING.weak_sd * max(float(np.abs(likelihood.y).max()), likelihood.sd))
+        orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_TUNING.n_orders - 1))]
         losses = np.mean([_squared_losses(proper, likelihood.take(one), one, etas, version) for one in orders], axis=0)
     else:
-        half = rng.standard_normal((_N_DRAWS // 2, problem.net.n_parameters))
-        blocks = np.array_split(order, min(len(order), _N_BLOCKS))
-        proper, normal = _with_weak_prior(problem, _WEAK_SD), np.concatenate([half, -half])
+        half = rng.standard_normal((_TUNING.n_draws // 2, problem.net.n_parameters))
+        blocks = np.array_split(order, min(len(order), _TUNING.n_blocks))
+        proper, normal = _with_weak_prior(problem, _TUNING.weak_sd), np.concatenate([half, -half])
         losses = np.array([_log_loss(proper.at(eta), blocks, normal, version) for eta in etas])
     best = int(np.argmin(losses))  # the first, hence the largest eta, of equals
     return {"eta": float(etas[best]), "eta_grid": tuple(etas.tolist()), "eta_losses": tuple(losses.tolist())}
@@ -234,7 +244,7 @@ def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -
     """Return the expected clipped loss ``(n,)`` of each row under coefficients ``N(mean, precision^-1)``."""
     slopes = problem.net.jacobian(mean, problem.X)[:, 0]
     spread = np.linalg.norm(solve_triangular(np.linalg.cholesky(precision), slopes.T, lower=True), axis=0)
-    output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _SMALLEST_SPREAD)
+    output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _TUNING.smallest_spread)
     likelihood = problem.likelihood
     if isinstance(likelihood, NormalErrors):
         return _clipped_square(output - likelihood.y, spread, clip * 2 * likelihood.sd**2) / (2 * likelihood.sd**2)
@@ -257,14 +267,14 @@ def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
     low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
     at_low, at_zero = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, zero))
     known = most * ndtr((edge - mean) / sd) - mean * (ndtr(zero) - ndtr(low)) + sd * (at_zero - at_low)
-    return known + _expected_fold(mean, sd, edge, 0.0) + _expected_fold(mean, sd, max(edge, 0.0), _REACH_LOGITS)
+    return known + _expected_fold(mean, sd, edge, 0.0) + _expected_fold(mean, sd, max(edge, 0.0), _TUNING.reach_logits)
 
 
 def _expected_fold(mean: Array, sd: Array, low: float, high: float) -> Array:
     """Return ``E log(1 + exp(-|u|))`` for normal u over an interval, by Gauss-Legendre quadrature."""
-    near, far = mean - _REACH_SDS * sd, mean + _REACH_SDS * sd
-    start, end = (np.clip(end, near, far) for end in (max(low, -_REACH_LOGITS), max(low, high)))
-    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    near, far = mean - _TUNING.reach_sds * sd, mean + _TUNING.reach_sds * sd
+    start, end = (np.clip(end, near, far) for end in (max(low, -_TUNING.reach_logits), max(low, high)))
+    points, weights = np.polynomial.legendre.leggauss(_TUNING.nodes)
     half = 0.5 * (end - start)
     u = (start + half)[:, None] + half[:, None] * points
     density = np.exp(-0.5 * ((u - mean[:, None]) / sd[:, None]) ** 2) / (math.sqrt(2 * math.pi) * sd[:, None])

@@ -25,24 +25,34 @@ _ACTIVATIONS = {
     "logistic": (expit, lambda h: h * (1.0 - h)),
 }  # each with its derivative as a function of its value
 Layers = list[tuple[Array, Array]]
-# Newton's method for a mode, where the energy is convex; by hand:
-_MOST_NEWTON_STEPS = 100  # a posterior without a mode would never converge
-_CLOSE_ENOUGH = 1e-10  # largest further decrease of the energy, a log density, by a full step
-_SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not halved any more
-_SUFFICIENT_DECREASE = 1e-4  # share of the linear decrease (Armijo's rule; Nocedal and Wright 2006, Section 3.1)
-# Curvature at the mode over that at zero below which a direction counts as flat: separable classes drive coefficients
-# to where the likelihood is flat. By hand.
-_FLAT_CURVATURE = 1e-7
-_MOST_DESCENT_STEPS = 2000  # of L-BFGS towards a mode of a network; by hand
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Newton's method and descents to a mode, and when columns count as dependent; by hand."""
+
+    most_newton_steps: int = 100  # a posterior without a mode would never converge
+    close_enough: float = 1e-10  # largest further decrease of the energy, a log density, by a full step
+    shortest_step: float = 1e-8  # share of a Newton step below which it is not halved any more
+    # share of the linear decrease (Armijo's rule; Nocedal and Wright 2006, Section 3.1)
+    sufficient_decrease: float = 1e-4
+    # Curvature at the mode over that at zero below which a direction counts as flat: separable classes drive
+    # coefficients to where the likelihood is flat.
+    flat_curvature: float = 1e-7
+    most_descent_steps: int = 2000  # of L-BFGS towards a mode of a network; by hand
+    # The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of
+    # a double's sixteen digits are left, and below that there is only rounding.
+    smallest_ratio: float = 1e-6
+    # of a dependence, in columns of equal length, from which a column is part of it; by hand
+    involved_share: float = 0.01
+    most_columns_named: int = 6  # in one message; by hand
+
+
+_TUNING = _Tuning()
 _IMPROPER = (
     "the posterior of the coefficients is improper: the classes are separable, or columns are linearly dependent; give "
     "a prior_sd, or a learner with regularisation"
 )
-# The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of a
-# double's sixteen digits are left, and below that there is only rounding.
-_SMALLEST_RATIO = 1e-6
-_INVOLVED_SHARE = 0.01  # of a dependence, in columns of equal length, from which a column is part of it; by hand
-_MOST_COLUMNS_NAMED = 6  # in one message; by hand
 _ADVICE = (
     "so that the posterior of the coefficients is improper: drop what is redundant, give a prior_sd, or use a learner "
     "with regularisation"
@@ -275,7 +285,7 @@ class Problem:
             value, slope = self.energy((start + solve_triangular(root, z, lower=True, trans="T"))[None])
             return float(value[0]), solve_triangular(root, slope[0], lower=True)
 
-        options = {"maxiter": _MOST_DESCENT_STEPS}
+        options = {"maxiter": _TUNING.most_descent_steps}
         found = minimize(in_z, np.zeros_like(start), jac=True, method="L-BFGS-B", options=options)
         return start + solve_triangular(root, found.x, lower=True, trans="T")
 
@@ -283,20 +293,20 @@ class Problem:
         """Return the mode ``(p,)`` by Newton's method, for outputs linear in the coefficients."""
         theta = np.zeros(self.net.n_parameters) if start is None else start
         value, slope = (part[0] for part in self.energy(theta[None]))
-        for _ in range(_MOST_NEWTON_STEPS):
+        for _ in range(_TUNING.most_newton_steps):
             curvature = self.curvature(theta)
             try:
                 step = -np.linalg.solve(curvature, slope)
             except np.linalg.LinAlgError:
                 break
             size = 1.0
-            while size > _SHORTEST_STEP:
+            while size > _TUNING.shortest_step:
                 tried, at = (part[0] for part in self.energy((theta + size * step)[None]))
-                if tried <= value + _SUFFICIENT_DECREASE * size * (slope @ step) + ROUNDING * abs(value):
+                if tried <= value + _TUNING.sufficient_decrease * size * (slope @ step) + ROUNDING * abs(value):
                     break
                 size /= 2
             theta, value, slope, gained = theta + size * step, tried, at, -slope @ step
-            if gained < _CLOSE_ENOUGH:
+            if gained < _TUNING.close_enough:
                 return theta
         raise ValueError(_IMPROPER)
 
@@ -307,7 +317,7 @@ class Problem:
             flattest = eigh(self.curvature(mode), at_zero, eigvals_only=True)[0]
         except np.linalg.LinAlgError:
             flattest = 0.0
-        if flattest < _FLAT_CURVATURE:
+        if flattest < _TUNING.flat_curvature:
             raise ValueError(_IMPROPER)
 
 
@@ -338,17 +348,19 @@ def require_full_rank(design: Array, names: Sequence[str]) -> None:
         raise ValueError(f"{_join_names(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
     _, found, directions = np.linalg.svd(design / length, full_matrices=n < p)
     values = np.concatenate([found, np.zeros(p - len(found))])
-    small = values < _SMALLEST_RATIO * values[0]
+    small = values < _TUNING.smallest_ratio * values[0]
     if small.any():
         share = np.linalg.norm(directions[small], axis=0)
-        involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED_SHARE * share.max()]
+        involved = [
+            name for name, part in zip(names, share, strict=True) if part > _TUNING.involved_share * share.max()
+        ]
         ratio = values[-1] / values[0]
         raise ValueError(
             f"{_join_names(involved)} are linearly dependent (the smallest singular value is {ratio:.1e} of the "
-            f"largest, and below {_SMALLEST_RATIO:g} it counts as zero), {_ADVICE}"
+            f"largest, and below {_TUNING.smallest_ratio:g} it counts as zero), {_ADVICE}"
         )
 
 
 def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_COLUMNS_NAMED} more" if len(names) > _MOST_COLUMNS_NAMED else ""
-    return ", ".join(names[:_MOST_COLUMNS_NAMED]) + more
+    more = f" and {len(names) - _TUNING.most_columns_named} more" if len(names) > _TUNING.most_columns_named else ""
+    return ", ".join(names[: _TUNING.most_columns_named]) + more

@@ -317,13 +317,22 @@ def as_etas(etas: Any) -> Array:
 # --- search along the path -------------------------------------------------------------------------------------------
 
 STEEPEST = 1e12  # the largest eta considered; chosen by hand, far beyond any use
-_HALVINGS = 60  # of an interval: more than the 53 bits of a double
-_PRECISION = 1e-4  # relative, of eta; chosen by hand, well below its Monte Carlo error
-_STEP = 0.1  # total variation between neighbours on the path: an upper bound on the change of any probability
-_SMALL_STEP = 0.25 * _STEP  # below it the next step is longer
-_FIRST_RATIO = 2.0  # of the first two etas on the path; it adapts quickly
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """How the path of eta is followed; by hand."""
+
+    halvings: int = 60  # of an interval: more than the 53 bits of a double
+    precision: float = 1e-4  # relative, of eta; chosen by hand, well below its Monte Carlo error
+    step: float = 0.1  # total variation between neighbours on the path: an upper bound on the change of any probability
+    first_ratio: float = 2.0  # of the first two etas on the path; it adapts quickly
+    as_good: float = 0.01  # of the shortfall, or of its range: a smaller gain does not justify a larger eta
+
+
+_TUNING = _Tuning()
+_SMALL_STEP = 0.25 * _TUNING.step  # below it the next step is longer
 _STRIDE, _SHORTEST = 16.0, 1.05  # largest and smallest ratio of neighbouring etas: they bound the steps of a path
-_AS_GOOD = 0.01  # of the shortfall, or of its range: a smaller gain does not justify a larger eta
 
 
 class Solved(NamedTuple):
@@ -425,16 +434,16 @@ def _walk_path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[
     """Yield etas from near zero to ``top`` in steps bounded in total variation, each with its weights."""
     before, eta = weights(0.0), top
     now = weights(eta)
-    while eta > 0 and _compute_total_variation(before, now) > _STEP:
+    while eta > 0 and _compute_total_variation(before, now) > _TUNING.step:
         eta /= _STRIDE
         now = weights(eta)
     yield eta, now
-    ratio = _FIRST_RATIO
+    ratio = _TUNING.first_ratio
     while eta < top:
         further = min(ratio * eta, top)
         there = weights(further)
         moved = _compute_total_variation(now, there)
-        if moved > _STEP and ratio > _SHORTEST:
+        if moved > _TUNING.step and ratio > _SHORTEST:
             ratio = max(np.sqrt(ratio), _SHORTEST)
             continue
         eta, now = further, there
@@ -452,10 +461,12 @@ def _find_closest(shortfall_at: Callable[[float], float], etas: list[float], sho
     least, most = min(shortfalls), max(shortfalls)
     if most - least <= WIDE_ROUNDING * most:  # eta has no effect on the goal
         return Solved(etas[-1], False)
-    slack = _AS_GOOD * min(most - least, least)
+    slack = _TUNING.as_good * min(most - least, least)
     i = next(i for i, value in enumerate(shortfalls) if value <= least + slack)
     low, high = etas[max(i - 1, 0)], etas[min(i + 1, len(etas) - 1)]
-    found = minimize_scalar(shortfall_at, bounds=(low, high), method="bounded", options={"xatol": _PRECISION * high})
+    found = minimize_scalar(
+        shortfall_at, bounds=(low, high), method="bounded", options={"xatol": _TUNING.precision * high}
+    )
     if found.fun <= 0:
         return Solved(_bisect(shortfall_at, low, float(found.x)), True)
     return Solved(float(found.x) if found.fun < shortfalls[i] - slack else etas[i], False)
@@ -463,10 +474,10 @@ def _find_closest(shortfall_at: Callable[[float], float], etas: list[float], sho
 
 def _bisect(shortfall_at: Callable[[float], float], low: float, high: float) -> float:
     """Return the smallest eta without a shortfall between ``low``, which has one, and ``high``, which has none."""
-    for _ in range(_HALVINGS):
+    for _ in range(_TUNING.halvings):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if shortfall_at(middle) > 0 else (low, middle)
-        if high - low <= _PRECISION * high:
+        if high - low <= _TUNING.precision * high:
             break
     return high
 
@@ -476,10 +487,10 @@ def _find_smallest_supported(enough: Callable[[float], bool], least: float, eta:
     if least >= eta or enough(least):
         return least
     low, high = least, eta
-    for _ in range(_HALVINGS):
+    for _ in range(_TUNING.halvings):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)
-        if high - low <= _PRECISION * high:
+        if high - low <= _TUNING.precision * high:
             break
     return high
 
@@ -491,7 +502,7 @@ def _find_largest_supported(enough: Callable[[float], bool], start: float = 0.0)
         low, high = high, 2.0 * high
     if high >= STEEPEST and enough(high):
         return high
-    for _ in range(_HALVINGS):
+    for _ in range(_TUNING.halvings):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if enough(middle) else (low, middle)
     return low

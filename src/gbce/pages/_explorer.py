@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,33 @@ from gbce.space import Space, plain_records, plain_value
 
 __all__ = ["describe_columns", "explore", "explorer_payload", "when_to_use"]
 
-_PRECISION = 1e-5  # units of scale: largest error of a value in a page, which keeps three digits of any figure
-_ENDS = (0.05, 0.5, 0.95)  # quantiles, as in explanation.intervals()
 
-# The eta slider: zero, then evenly on a logarithmic scale around the explanation's own; all chosen by hand.
-_STEPS_BELOW, _STEPS_ABOVE = 40, 16
-_SMALLEST, _LARGEST = 1e-3, 8.0  # as multiples of eta
-_FEW_STEPS = 4  # keep every fourth step if each has a column of potentials
-_MOST_LOSSES = 12  # models whose losses are stored; with more, the potential at every step is
-_MOST_ALTERNATIVES = 4
-_A_YEAR = 2000.0  # written without a comma in columns of years
-_MENU_COLUMNS, _MENU_SETS = 3, 12  # of the menu: as its own default, and as many sets as it prints
-_SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
-_ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
-_LOSS_PRECISION = 1e-5  # largest error of a potential, and so of a log weight
-_NEAR_ZERO = 1e3  # of a potential: its error in single precision is below 1e-4
-_LARGEST_SINGLE = 1e30  # of a loss in single precision, which ends at 3e38
+@dataclass(frozen=True)
+class _Tuning:
+    """What a page stores, and how precisely; by hand."""
+
+    # units of scale: largest error of a value in a page, which keeps three digits of any figure
+    precision: float = 1e-5
+    ends: tuple[float, float, float] = (0.05, 0.5, 0.95)  # quantiles, as in explanation.intervals()
+    # The eta slider: zero, then evenly on a logarithmic scale around the explanation's own; all chosen by hand.
+    steps_below: int = 40
+    steps_above: int = 16
+    smallest: float = 0.001  # as multiples of eta
+    largest: float = 8.0
+    few_steps: int = 4  # keep every fourth step if each has a column of potentials
+    most_losses: int = 12  # models whose losses are stored; with more, the potential at every step is
+    most_alternatives: int = 4
+    a_year: float = 2000.0  # written without a comma in columns of years
+    menu_columns: int = 3  # of the menu: as its own default, and as many sets as it prints
+    menu_sets: int = 12
+    same_cost: float = 1e-6  # relative tolerance to recognise how a frontier measures cost
+    eta_digits: int = 3  # significant digits of the slider's positions, so that the page shows them in full
+    loss_precision: float = 1e-5  # largest error of a potential, and so of a log weight
+    near_zero: float = 1e3  # of a potential: its error in single precision is below 1e-4
+    largest_single: float = 1e30  # of a loss in single precision, which ends at 3e38
+
+
+_TUNING = _Tuning()
 
 # When to use each rule, by the name of its class.
 _WHEN = {
@@ -80,7 +92,7 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
     """Return the data of each feature, with its values at points ``(n, d)``."""
     space, importance = explanation.space, explanation.importance
     free = set(explanation.free.tolist())
-    quantiles = [explanation.quantiles(q) for q in _ENDS]
+    quantiles = [explanation.quantiles(q) for q in _TUNING.ends]
     found = []
     for j, feature in enumerate(space.features):
         now, moved = explanation.x0[j], importance.iloc[j]
@@ -89,7 +101,7 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "name": space.label(j),
                 "key": feature.name,
                 "digits": feature.digits,
-                "grouped": "," in space.format(j, _A_YEAR, unit=False) if feature.kind == "integer" else True,
+                "grouped": "," in space.format(j, _TUNING.a_year, unit=False) if feature.kind == "integer" else True,
                 "kind": feature.kind,
                 "unit": printable(feature.unit) if feature.kind == "real" or feature.kind == "integer" else "",
                 "scale": feature.scale,
@@ -100,7 +112,9 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "levels": None if not feature.leveled else _list_levels(space, j),
                 "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
                 "moments": _list_dates(space, j, x[:, j]) if feature.kind == "datetime" else None,
-                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now), mostly=now),
+                "values": pack_array(
+                    x[:, j], precision=_TUNING.precision * feature.scale, apart_from=float(now), mostly=now
+                ),
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
                 "prior": _read_prior(explanation.draws, space, explanation.x0, j),
@@ -132,7 +146,7 @@ def _read_prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any]
     if feature.leveled:
         return {"shares": _make_plain(prior_shares(draws, space, j))}
     start = (feature.centre or 0.0) if np.isnan(x0[j]) else x0[j]
-    return {"ends": _make_plain(start + feature.scale * prior_moves(draws, space, x0, j, _ENDS))}
+    return {"ends": _make_plain(start + feature.scale * prior_moves(draws, space, x0, j, _TUNING.ends))}
 
 
 def _list_shares(explanation: Explanation, j: int) -> list[Any]:
@@ -300,7 +314,7 @@ def _pack_frontier(explanation: Explanation, known: Known, measured: pd.DataFram
     if measured is not None:
         steps = _list_frontier_steps(known, measured)
         sums = known.cost[[one["point"] for one in steps]]
-        added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_SAME_COST)
+        added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_TUNING.same_cost)
         return {"of": "measured", "by": "cost" if added_up else "distance", "steps": steps}
     if int((explanation.mixture.weights > 0).sum()) > 1:
         return {"of": "models", "by": "cost", "steps": _list_frontier_steps(known, explanation.frontier())}
@@ -333,7 +347,7 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
     why = _find_obstacle(explanation)
     if why:
         return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
-    found = explanation.alternatives(_MOST_ALTERNATIVES)
+    found = explanation.alternatives(_TUNING.most_alternatives)
     if found.note:
         return {"listed": [], "other": None, "why": printable(found.note)}
     reach = float(explanation.distribution["success_probability"])
@@ -357,8 +371,8 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
 
 def _pack_menu(explanation: Explanation) -> dict[str, Any]:
     """Return the sets of few columns that would do, and the names of those that were proved impossible."""
-    table = explanation.menu(_MENU_COLUMNS).table
-    reaching = table[table["verdict"] == "reaches"].head(_MENU_SETS)
+    table = explanation.menu(_TUNING.menu_columns).table
+    reaching = table[table["verdict"] == "reaches"].head(_TUNING.menu_sets)
     sets = [
         {
             "columns": _name_columns(explanation.space, line["columns"]),
@@ -410,7 +424,7 @@ def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "own_ess": draws.ess,
         "ess_factor": effective_factor(draws),
         "sparse": explanation.query.sparse,
-        "log_prior": pack_array(known.log_prior[:n], precision=_LOSS_PRECISION),
+        "log_prior": pack_array(known.log_prior[:n], precision=_TUNING.loss_precision),
         **_pack_potentials(mixture, known.loss[:n], etas, fixed),
         "loss": _pack_loss(known.loss[:n, 0], float(etas.max()))
         if fixed or several
@@ -441,11 +455,11 @@ def _list_etas(mixture: Mixture, n_models: int) -> Array:
     """Return the etas of the slider, the explanation's own among them."""
     if mixture.eta == 0:
         return np.zeros(1)
-    below = np.geomspace(_SMALLEST, 1.0, _STEPS_BELOW + 1)[:-1]
-    above = np.geomspace(1.0, _LARGEST, _STEPS_ABOVE + 1)
-    if mixture.combine == "any" and n_models > _MOST_LOSSES:
-        below, above = below[::_FEW_STEPS], above[::_FEW_STEPS]
-    others = [float(f"{eta:.{_ETA_DIGITS}g}") for eta in (*(below * mixture.eta), *(above[1:] * mixture.eta))]
+    below = np.geomspace(_TUNING.smallest, 1.0, _TUNING.steps_below + 1)[:-1]
+    above = np.geomspace(1.0, _TUNING.largest, _TUNING.steps_above + 1)
+    if mixture.combine == "any" and n_models > _TUNING.most_losses:
+        below, above = below[:: _TUNING.few_steps], above[:: _TUNING.few_steps]
+    others = [float(f"{eta:.{_TUNING.eta_digits}g}") for eta in (*(below * mixture.eta), *(above[1:] * mixture.eta))]
     return np.unique([0.0, mixture.eta, *others])
 
 
@@ -458,18 +472,22 @@ def _pack_potentials(mixture: Mixture, loss: Array, etas: Array, fixed: bool) ->
         return {"how": "none", "losses": [], "shares": []}
     if mixture.combine != "any" or counted.sum() == 1:
         return {"how": "one", "losses": [_pack_loss(mixture.effective_loss(loss), most)], "shares": [1.0]}
-    if counted.sum() <= _MOST_LOSSES:
+    if counted.sum() <= _TUNING.most_losses:
         losses = [_pack_loss(loss[:, k], most) for k in np.flatnonzero(counted)]
         return {"how": "any", "losses": losses, "shares": mixture.weights[counted]}
     steps = [Mixture(float(eta), mixture.weights, mixture.combine).potential(loss) for eta in etas]
-    return {"how": "steps", "losses": [pack_array(step, precision=_LOSS_PRECISION) for step in steps], "shares": []}
+    return {
+        "how": "steps",
+        "losses": [pack_array(step, precision=_TUNING.loss_precision) for step in steps],
+        "shares": [],
+    }
 
 
 def _pack_loss(loss: Array, eta: float) -> dict[str, Any]:
     """Pack losses in single precision if the least is near zero: points of larger losses then have no weight."""
     finite = np.abs(loss[np.isfinite(loss)])
-    near_zero = len(finite) > 0 and eta * finite.min() < _NEAR_ZERO and finite.max() < _LARGEST_SINGLE
-    return pack_array(loss, precision=np.inf if near_zero else _LOSS_PRECISION / max(eta, 1.0))
+    near_zero = len(finite) > 0 and eta * finite.min() < _TUNING.near_zero and finite.max() < _TUNING.largest_single
+    return pack_array(loss, precision=np.inf if near_zero else _TUNING.loss_precision / max(eta, 1.0))
 
 
 def _measure_spread(values: Array) -> float:

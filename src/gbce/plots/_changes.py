@@ -1,6 +1,7 @@
 """Plots of changes: intervals by feature, cost and reliability of decisions, strategies, sets of few columns."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,17 +41,29 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_alternatives", "plot_changes", "plot_decisions", "plot_menu"]
 
-# Layout, chosen by hand.
-_MARK_RISE = 0.33  # lines from the centre to the marks of the first and the last decision
-_LANE = 0.09  # inches between the marks of two decisions
-_MARK_ROOM = 0.2  # inches of a box reserved for marks
-_AXES_INCHES = 4.6  # approximate width of the axes
-_FAR = 60.0  # ratio of the largest to the median change above which the axis is logarithmic
-_SIZE = 80.0  # of a mark, in square points
-_WIDTH, _LINE, _ROOM, _LEGEND = 8.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
-_MENU_WIDTH, _MENU_LINE, _MENU_ROOM = 8.6, 0.72, 1.3  # inches of a menu, of each set, and of title and axis
-_LOWEST = 3.0  # inches of a menu, however few sets there are
-_NAMES = 34  # characters of a column's name in a menu
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    mark_rise: float = 0.33  # lines from the centre to the marks of the first and the last decision
+    lane: float = 0.09  # inches between the marks of two decisions
+    mark_room: float = 0.2  # inches of a box reserved for marks
+    axes_inches: float = 4.6  # approximate width of the axes
+    far: float = 60.0  # ratio of the largest to the median change above which the axis is logarithmic
+    size: float = 80.0  # of a mark, in square points
+    width: float = 8.2  # inches: of a panel, between lines, for title and legend
+    line: float = 0.55
+    room: float = 0.45
+    legend: float = 0.3
+    menu_width: float = 8.6  # inches of a menu, of each set, and of title and axis
+    menu_line: float = 0.72
+    menu_room: float = 1.3
+    lowest: float = 3.0  # inches of a menu, however few sets there are
+    names: int = 34  # characters of a column's name in a menu
+
+
+_LAYOUT = _Layout()
 
 # --- change by feature -----------------------------------------------------------------------------------------------
 
@@ -98,7 +111,7 @@ def plot_changes(
     labels = [_format_label(explanation, j) for j in columns]
     width = 8.4 + 0.08 * max([max(map(len, label.split("\n"))) - 18 for label in labels] + [0])  # inches
     decisions = answers_among(explanation.decisions)
-    line = max(0.5, _LANE * len(decisions) / (2 * _MARK_RISE))  # inches: no mark covers another
+    line = max(0.5, _LAYOUT.lane * len(decisions) / (2 * _LAYOUT.mark_rise))  # inches: no mark covers another
     ax = new_axes(ax, width, 1.6 + line * len(kept))
     x = stack_points(decisions, len(space))
     boxes: dict[int, LevelBoxes] = {}
@@ -156,8 +169,8 @@ def _draw_category(ax: "Axes", explanation: Explanation, y: int, j: int, chosen:
     others = list(chosen) + ([] if explanation.answer is None else [explanation.answer.decision.x[j]])
     boxes = level_boxes(explanation, j, others)
     draw_boxes(
-        ax, y, boxes, height=0.7, inches=_AXES_INCHES, now=explanation.x0[j], transform=ax.get_yaxis_transform(),
-        room=_MARK_ROOM,
+        ax, y, boxes, height=0.7, inches=_LAYOUT.axes_inches, now=explanation.x0[j], transform=ax.get_yaxis_transform(),
+        room=_LAYOUT.mark_room,
     )  # fmt: skip
     return boxes
 
@@ -166,7 +179,7 @@ def _mark_points(ax: "Axes", explanation: Explanation, columns: list[int], boxes
     """Mark the decisions, each in its own lane, and the answer in the last one."""
     space, decisions, answer = explanation.space, answers_among(explanation.decisions), explanation.answer
     lanes = len(decisions) + (answer is not None)
-    rise = np.linspace(-_MARK_RISE, _MARK_RISE, lanes) if lanes > 1 else np.zeros(lanes)
+    rise = np.linspace(-_LAYOUT.mark_rise, _LAYOUT.mark_rise, lanes) if lanes > 1 else np.zeros(lanes)
     x = stack_points([*decisions, *([] if answer is None else [answer.decision])], len(space))
     changes = signed_changes(space, x, explanation.x0)[:, columns]
     lines = np.arange(len(columns))
@@ -190,7 +203,7 @@ def _set_scale(ax: "Axes", changes: Array) -> None:
     """Make the axis symmetric-logarithmic if a few large changes would squeeze the others."""
     sizes = np.abs(changes)
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    if len(sizes) and sizes.max() > _FAR * np.median(sizes):
+    if len(sizes) and sizes.max() > _LAYOUT.far * np.median(sizes):
         ax.set_xscale("symlog", linthresh=float(np.median(sizes)))
 
 
@@ -255,7 +268,7 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
         ax.plot([cost[k], cost[k]], [low, high], color=QUIET, lw=1.2, zorder=3)
         if not decision.reached[0]:
             ax.plot([cost[k]], [share[k]], "x", color=EDGE, ms=15, mew=1.4, zorder=7, label="misses")
-    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    mark_points(ax, explanation, decisions, places, size=_LAYOUT.size)
     ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(label)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -335,9 +348,9 @@ def plot_alternatives(
     size = np.abs(signed_changes(space, points, x0)).max(axis=0)
     columns = sorted(sorted(columns, key=lambda j: -size[j])[:max_features])
     shown = [[j for j in columns if j in changed_columns(space, x0, x)] for x in points]
-    heights = [_ROOM + _LINE * (len(own) + 1) for own in shown]
-    heights[-1] += _LEGEND
-    panels = stacked_panels(ax, _WIDTH, heights)
+    heights = [_LAYOUT.room + _LAYOUT.line * (len(own) + 1) for own in shown]
+    heights[-1] += _LAYOUT.legend
+    panels = stacked_panels(ax, _LAYOUT.width, heights)
     for number, (panel, x) in enumerate(zip(panels, points, strict=True), start=1):
         line = found.table.loc[number]
         decision = _make_decision(explanation, x, bool(line["reached"]), float(line["output"]))
@@ -404,7 +417,7 @@ def plot_menu(
     table = menu.table[menu.table["verdict"] == "reaches"].head(max_sets)
     if len(table) == 0:
         raise ValueError(f"there is no set of columns to draw. {menu.note or menu}")
-    ax = new_axes(ax, _MENU_WIDTH, max(_MENU_ROOM + _MENU_LINE * len(table), _LOWEST))
+    ax = new_axes(ax, _LAYOUT.menu_width, max(_LAYOUT.menu_room + _LAYOUT.menu_line * len(table), _LAYOUT.lowest))
     for place, line in enumerate(table.to_dict("records")):
         cost, reliable = float(line["cost"]), float(line["reliable_cost"])
         if np.isfinite(reliable):
@@ -431,5 +444,5 @@ def plot_menu(
 
 def _name_set(space: Space, line: dict[Hashable, Any]) -> str:
     """Return the names of the columns of a set, and its share of the posterior."""
-    names = "\n".join(short_text(space.label(space.names.index(name)), _NAMES) for name in line["columns"])
+    names = "\n".join(short_text(space.label(space.names.index(name)), _LAYOUT.names) for name in line["columns"])
     return f"{names}\n{line['share']:.0%} (± {PRINTED_Z_95 * line['share_se']:.0%})"

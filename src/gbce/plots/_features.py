@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BOXES", "FeatureAxis", "LevelBoxes", "draw_boxes", "feature_axis", "level_boxes", "spread_wide"]
 
-# Layout, chosen by hand.
 MOST_BOXES = 5  # for the levels of a category
-_MOST_LEVELS = 12  # named along an axis; other levels of a category share one place, those of an ordinal have no name
-_MOST_INTEGERS = 30  # distinct integers up to which draws are jittered
-_JITTER = 0.3  # in units of a step between levels or integers, up and down
-_LONGEST_LEVEL = 22  # characters
-_MAX_LEVEL_CHARACTERS = 46  # of all levels side by side, beyond which they are rotated
-_WIDE = 300.0  # ratio of largest to median, or median to low end, above which a positive axis is logarithmic
-_LOW_END = 0.05  # quantile taken as the low end
-_MISSING_LANE = 0.08  # distance of missing values below the known ones, as a share of their span
-_GAP = 0.008  # between boxes, as a share of the whole width
-_PALEST, _DARKEST = 0.10, 0.75  # strength of colour of a level of probability zero, and of one
-_CHARACTER = 0.072  # inches of a character of eight points
-_FEWEST_CHARACTERS = 3  # of a level's name
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    # named along an axis; other levels of a category share one place, those of an ordinal have no name
+    most_levels: int = 12
+    most_integers: int = 30  # distinct integers up to which draws are jittered
+    jitter: float = 0.3  # in units of a step between levels or integers, up and down
+    longest_level: int = 22  # characters
+    max_level_characters: int = 46  # of all levels side by side, beyond which they are rotated
+    wide: float = 300.0  # ratio of largest to median, or median to low end, above which a positive axis is logarithmic
+    low_end: float = 0.05  # quantile taken as the low end
+    missing_lane: float = 0.08  # distance of missing values below the known ones, as a share of their span
+    gap: float = 0.008  # between boxes, as a share of the whole width
+    palest: float = 0.1  # strength of colour of a level of probability zero, and of one
+    darkest: float = 0.75
+    character: float = 0.072  # inches of a character of eight points
+    fewest_characters: int = 3  # of a level's name
+
+
+_LAYOUT = _Layout()
 
 # --- axis of a feature -----------------------------------------------------------------------------------------------
 
@@ -78,7 +88,7 @@ class FeatureAxis:
         else:
             at = known
         if rng is not None and self.jitter:
-            at = at + rng.uniform(-_JITTER, _JITTER, size=at.shape)
+            at = at + rng.uniform(-_LAYOUT.jitter, _LAYOUT.jitter, size=at.shape)
         return np.where(absent, np.nan if self.missing is None else self.missing, at)
 
     @property
@@ -107,7 +117,7 @@ class FeatureAxis:
             ticks, labels = [self.missing, *ticks], ["missing", *labels]
         if ticks:
             axis.set_ticks(ticks, labels)
-            if which == "x" and sum(map(len, labels)) > _MAX_LEVEL_CHARACTERS:
+            if which == "x" and sum(map(len, labels)) > _LAYOUT.max_level_characters:
                 ax.tick_params(axis="x", rotation=40)
                 for text in ax.get_xticklabels():
                     text.set(ha="right", rotation_mode="anchor")
@@ -129,7 +139,7 @@ def feature_axis(explanation: Explanation, j: int, others: Array) -> FeatureAxis
     place: Array | None = None
     ticks: Sequence[float] = ()
     labels: Sequence[str] = ()
-    jitter = feature.discrete and len(np.unique(known)) <= _MOST_INTEGERS
+    jitter = feature.discrete and len(np.unique(known)) <= _LAYOUT.most_integers
     if feature.leveled:
         fixed = [code for code in [explanation.x0[j], *np.asarray(others, dtype=float)] if not np.isnan(code)]
         place, ticks, labels = _place_levels(feature, _find_level_shares(explanation, j), fixed)
@@ -151,8 +161,8 @@ def spread_wide(values: Array) -> bool:
     values = values[np.isfinite(values)]
     if len(values) == 0 or values.min() <= 0:
         return False
-    least, middle = np.quantile(values, [_LOW_END, 0.5])
-    return bool(values.max() > _WIDE * middle or middle > _WIDE * least)
+    least, middle = np.quantile(values, [_LAYOUT.low_end, 0.5])
+    return bool(values.max() > _LAYOUT.wide * middle or middle > _LAYOUT.wide * least)
 
 
 def _find_level_shares(explanation: Explanation, j: int) -> Array:
@@ -183,19 +193,19 @@ def _group_levels(n: int, kept: Sequence[int]) -> tuple[Array, int]:
 def _name_levels(feature: Feature, kept: Sequence[int], grouped: int) -> list[str]:
     """Return the displayed names of levels, and last that of the grouped ones."""
     levels = feature.levels or ()
-    names = [short_text(str(levels[code]), _LONGEST_LEVEL) for code in kept]
+    names = [short_text(str(levels[code]), _LAYOUT.longest_level) for code in kept]
     return [*names, f"other ({grouped} levels)"] if grouped else names
 
 
 def _place_levels(feature: Feature, share: Array, fixed: Sequence[float]) -> tuple[Array, Sequence[float], list[str]]:
     """Return positions by code, ticks and labels; the less probable levels of a category share one place."""
     n = len(feature.levels or ())
-    if n <= _MOST_LEVELS:
+    if n <= _LAYOUT.most_levels:
         return np.arange(n, dtype=float), list(range(n)), _name_levels(feature, range(n), 0)
     if not feature.unordered:  # all have a place, some a name
-        named = np.unique(np.linspace(0, n - 1, _MOST_LEVELS).round().astype(int)).tolist()
+        named = np.unique(np.linspace(0, n - 1, _LAYOUT.most_levels).round().astype(int)).tolist()
         return np.arange(n, dtype=float), named, _name_levels(feature, named, 0)
-    kept = _choose_levels(share, fixed, _MOST_LEVELS)
+    kept = _choose_levels(share, fixed, _LAYOUT.most_levels)
     place, grouped = _group_levels(n, kept)
     return place, list(range(len(kept) + 1)), _name_levels(feature, kept, grouped)
 
@@ -208,8 +218,8 @@ def _place_missing(known: Array, axis: FeatureAxis, log: bool) -> float:
     if axis.feature.leveled:
         return -1.0
     if log:
-        return low / (high / low) ** _MISSING_LANE
-    return low - max(_MISSING_LANE * (high - low), 1e-9 * max(abs(low), 1.0), 0.0 if high > low else 1.0)
+        return low / (high / low) ** _LAYOUT.missing_lane
+    return low - max(_LAYOUT.missing_lane * (high - low), 1e-9 * max(abs(low), 1.0), 0.0 if high > low else 1.0)
 
 
 def _label_missing(ax: "Axes", which: str, at: float) -> None:
@@ -317,14 +327,14 @@ def draw_boxes(
 
     base = ax.transData if transform is None else transform
     width = (right - left) / len(boxes)
-    fits = max(int((inches / len(boxes) - room - 0.1) / _CHARACTER), _FEWEST_CHARACTERS)
+    fits = max(int((inches / len(boxes) - room - 0.1) / _LAYOUT.character), _LAYOUT.fewest_characters)
     for i, (name, share) in enumerate(zip(boxes.names, boxes.shares, strict=True)):
         start, own = left + i * width, boxes.box(now) == i
-        strength = _PALEST + (_DARKEST - _PALEST) * float(np.clip(share, 0.0, 1.0))
+        strength = _LAYOUT.palest + (_LAYOUT.darkest - _LAYOUT.palest) * float(np.clip(share, 0.0, 1.0))
         face = pale(DRAWS, strength) if colours is None else colours[i]
         ax.add_patch(
             Rectangle(
-                (start + _GAP / 2, y - height / 2), width - _GAP, height, facecolor=face, transform=base,
+                (start + _LAYOUT.gap / 2, y - height / 2), width - _LAYOUT.gap, height, facecolor=face, transform=base,
                 edgecolor=EDGE if own else "white", linewidth=1.4 if own else 0.5, zorder=2.1 if own else 2.0,
             )
         )  # fmt: skip

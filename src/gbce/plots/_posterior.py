@@ -1,6 +1,7 @@
 """Plots of the draws over two features, or over all pairs, with the decisions and optionally the model's surface."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,18 +38,25 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_pairs", "plot_posterior"]
 
-# Layout, chosen by hand.
-_COARSEST = 8  # fewest grid points along an axis for meaningful contours
-_LINES = 6  # approximate number of contours
-_PALE = 0.45  # opacity of the accepted region
-_SIZE = 62.0  # of a mark, in square points
-_SIDE = 2.3  # inches of a panel
-_NAME_WIDTH = 22  # characters that fit beside a panel
-_BINS = 24  # of a histogram
-_MOST_TICKS = 4  # intervals between the ticks of a panel
-_TICK_CHARACTERS = 24  # of all numbers below a panel
-_LEVEL_CHARACTERS = 20  # of all levels below a panel, beyond which they are aslant
-_MOST_FEATURES = 8  # beyond which panels are too small to read
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    coarsest: int = 8  # fewest grid points along an axis for meaningful contours
+    lines: int = 6  # approximate number of contours
+    pale: float = 0.45  # opacity of the accepted region
+    size: float = 62.0  # of a mark, in square points
+    side: float = 2.3  # inches of a panel
+    name_width: int = 22  # characters that fit beside a panel
+    bins: int = 24  # of a histogram
+    most_ticks: int = 4  # intervals between the ticks of a panel
+    tick_characters: int = 24  # of all numbers below a panel
+    level_characters: int = 20  # of all levels below a panel, beyond which they are aslant
+    most_features: int = 8  # beyond which panels are too small to read
+
+
+_LAYOUT = _Layout()
 
 # --- the model over two features -------------------------------------------------------------------------------------
 
@@ -66,8 +74,8 @@ def _draw_surface(
     from matplotlib.lines import Line2D  # slow to import
     from matplotlib.patches import Patch
 
-    if not is_count(resolution, _COARSEST):
-        raise ValueError(f"resolution must be an integer of at least {_COARSEST}, not {resolution!r}")
+    if not is_count(resolution, _LAYOUT.coarsest):
+        raise ValueError(f"resolution must be an integer of at least {_LAYOUT.coarsest}, not {resolution!r}")
     limits = ax.get_xlim(), ax.get_ylim()
     sides = _choose_grid(ax, explanation, axes, which, resolution, max_model_rows)
     shown = [axis.positions(side) for axis, side in zip(axes, sides, strict=True)]
@@ -76,11 +84,11 @@ def _draw_surface(
     labels: list[str] = []
     if reached.any():
         _shade_accepted(ax, shown, axes, reached)
-        handles.append(Patch(facecolor=SAFE, alpha=_PALE))
+        handles.append(Patch(facecolor=SAFE, alpha=_LAYOUT.pale))
         labels.append("the model accepts")
     smooth = not any(axis.feature.leveled for axis in axes)
     if smooth and np.ptp(output[np.isfinite(output)]) > 0:
-        lines = ax.contour(*shown, output, levels=_LINES, colors="#777777", linewidths=0.8, zorder=0.6)
+        lines = ax.contour(*shown, output, levels=_LAYOUT.lines, colors="#777777", linewidths=0.8, zorder=0.6)
         ax.clabel(lines, fontsize=7.5, inline=True)
         handles.append(Line2D([], [], color="#777777", lw=0.8))
         labels.append("the model's output")
@@ -98,10 +106,10 @@ def _shade_accepted(ax: "Axes", shown: list[Array], axes: tuple[FeatureAxis, Fea
         order = [np.argsort(side, kind="stable") for side in shown]
         ax.pcolormesh(
             shown[0][order[0]], shown[1][order[1]], cells[np.ix_(order[1], order[0])], shading="nearest",
-            cmap=ListedColormap([SAFE]), alpha=_PALE, zorder=0.4, linewidth=0, rasterized=True,
+            cmap=ListedColormap([SAFE]), alpha=_LAYOUT.pale, zorder=0.4, linewidth=0, rasterized=True,
         )  # fmt: skip
     else:
-        ax.contourf(*shown, reached.astype(float), levels=[0.5, 1.5], colors=[SAFE], alpha=_PALE, zorder=0.4)
+        ax.contourf(*shown, reached.astype(float), levels=[0.5, 1.5], colors=[SAFE], alpha=_LAYOUT.pale, zorder=0.4)
 
 
 def _choose_grid(
@@ -135,12 +143,12 @@ def _choose_grid(
         n = len(sides[0]) * len(sides[1])
         if max_model_rows is None or n <= max_model_rows:
             return sides
-        if resolution <= _COARSEST:
+        if resolution <= _LAYOUT.coarsest:
             raise ValueError(
                 f"max_model_rows = {max_model_rows} is too few for contours: a coarse grid takes {n} rows; allow more, "
                 "or leave explainer out"
             )
-        resolution = max(_COARSEST, resolution - 4)
+        resolution = max(_LAYOUT.coarsest, resolution - 4)
 
 
 def _evaluate_grid(
@@ -233,7 +241,7 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = _draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    mark_points(ax, explanation, decisions, places, size=_LAYOUT.size)
     ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=7)
     finish_axes(ax, f"Draws for the target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))
@@ -331,9 +339,9 @@ def plot_pairs(
                 for x in others:
                     spot = [axis.positions(x[[k]])[0] for axis, k in ((axes[across], i), (axes[line], j))]
                     mark_answer(panel, explanation, (spot[0], spot[1]), size=42)
-            axes[across].decorate(panel, "x", label=line == len(columns) - 1, width=_NAME_WIDTH)
+            axes[across].decorate(panel, "x", label=line == len(columns) - 1, width=_LAYOUT.name_width)
             if across < line:
-                axes[line].decorate(panel, "y", label=across == 0, width=_NAME_WIDTH)
+                axes[line].decorate(panel, "y", label=across == 0, width=_LAYOUT.name_width)
             if line < len(columns) - 1:
                 panel.tick_params(labelbottom=False)
             if across > 0 and across < line:
@@ -354,10 +362,10 @@ def _thin_ticks(panel: "Axes", across: FeatureAxis, up: FeatureAxis | None) -> N
         if one is None or one.ticks or one.is_time or one.log:
             continue
         longest = max(len(number_text(float(end), 4)) for end in axis.get_view_interval())
-        n = max(min(_MOST_TICKS, int(_TICK_CHARACTERS / (longest + 1))), 1)
+        n = max(min(_LAYOUT.most_ticks, int(_LAYOUT.tick_characters / (longest + 1))), 1)
         axis.set_major_locator(MaxNLocator(n, integer=one.feature.kind == "integer"))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(value), 4)))
-    if across.ticks and sum(map(len, across.labels)) > _LEVEL_CHARACTERS:
+    if across.ticks and sum(map(len, across.labels)) > _LAYOUT.level_characters:
         panel.tick_params(axis="x", rotation=40)
         for text in panel.get_xticklabels():
             text.set(ha="right", rotation_mode="anchor")
@@ -374,8 +382,8 @@ def _choose_columns(explanation: Explanation, features: Sequence[str] | None, mo
         unknown = [name for name in chosen if name not in names]
         if unknown or not chosen:
             raise ValueError(f"features must be names out of {list(names)}, not {unknown or chosen}")
-    if len(chosen) > _MOST_FEATURES:
-        raise ValueError(f"{len(chosen)} features make panels too small to read: name at most {_MOST_FEATURES}")
+    if len(chosen) > _LAYOUT.most_features:
+        raise ValueError(f"{len(chosen)} features make panels too small to read: name at most {_LAYOUT.most_features}")
     return [names.index(name) for name in chosen]
 
 
@@ -386,7 +394,7 @@ def _make_triangle(ax: Any, k: int) -> "list[Axes]":
         return given_panels(ax, n)
     import matplotlib.pyplot as plt  # slow to import
 
-    side = 4.2 if k == 1 else _SIDE * k
+    side = 4.2 if k == 1 else _LAYOUT.side * k
     figure = plt.figure(figsize=(side + 1.2, side), layout="constrained")
     return [figure.add_subplot(k, k, line * k + i + 1) for line in range(k) for i in range(line + 1)]
 
@@ -418,7 +426,7 @@ def _choose_bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
         if before is not None:
             known = before[0][np.isfinite(before[0])]
             low, high = min(low, known.min()), max(high, known.max())
-        if high - low <= 2 * _BINS:
+        if high - low <= 2 * _LAYOUT.bins:
             return np.arange(low - 0.5, high + 1.0)
     low, high = float(values.min()), float(values.max())
     if before is not None:  # the bulk of the prior, so that a long tail does not squeeze the rest into one bin
@@ -426,7 +434,9 @@ def _choose_bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
         low, high = min(low, float(np.quantile(known, 0.02))), max(high, float(np.quantile(known, 0.98)))
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.geomspace(low, high, _BINS + 1) if axis.log and low > 0 else np.linspace(low, high, _BINS + 1)
+    return (
+        np.geomspace(low, high, _LAYOUT.bins + 1) if axis.log and low > 0 else np.linspace(low, high, _LAYOUT.bins + 1)
+    )
 
 
 def _add_legend(panels: "Sequence[Axes]", *, in_corner: bool) -> None:

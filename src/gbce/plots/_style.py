@@ -1,6 +1,7 @@
 """Style of all plots: colours, axes, labels, legends, and the marks of decisions and the answer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,15 +81,22 @@ _BEFORE_DECISIONS = (
     "wanted", "frontier", "best for its cost", "under unseen models", ANSWER_ENTRY, "row",
 )  # fmt: skip
 
-# Layout, chosen by hand.
-_LONGEST_NAME = 40  # characters; longer names would leave no room for the plot
-_LONGEST_TARGET = 90  # characters of a target in a title
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    longest_name: int = 40  # characters; longer names would leave no room for the plot
+    longest_target: int = 90  # characters of a target in a title
+    legend_mark: float = 60.0  # area of a mark in a legend, in square points
+    layout_room: float = 1.35  # how much smaller the axes may become once titles and a legend are placed
+    overlap: float = 1.1  # diameters between the centres of two marks below which one would hide the other
+    star: float = 2.6  # area of the answer's star, in units of that of other marks
+    ring_step: float = 7.0  # points by which a ring is wider than the one inside it
+
+
+_LAYOUT = _Layout()
 _POINTS_PER_INCH = 72.0  # by definition
-_LEGEND_MARK = 60.0  # area of a mark in a legend, in square points
-_LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend are placed
-_OVERLAP = 1.1  # diameters between the centres of two marks below which one would hide the other
-_STAR = 2.6  # area of the answer's star, in units of that of other marks
-_RING_STEP = 7.0  # points by which a ring is wider than the one inside it
 
 # --- axes, labels and legends ----------------------------------------------------------------------------------------
 
@@ -171,7 +179,7 @@ def literal_text(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def short_text(text: str, longest: int = _LONGEST_NAME) -> str:
+def short_text(text: str, longest: int = _LAYOUT.longest_name) -> str:
     """Escape a user's string, and truncate it if it is too long.
 
     Examples
@@ -221,9 +229,10 @@ def cost_label(distance: str) -> str:
 def target_text(target: str) -> str:
     """Shorten a target for a title, with no word too long to be wrapped."""
     words = [
-        word if len(word) <= _LONGEST_NAME else word[: _LONGEST_NAME - 1] + "…" for word in printable(target).split()
+        word if len(word) <= _LAYOUT.longest_name else word[: _LAYOUT.longest_name - 1] + "…"
+        for word in printable(target).split()
     ]
-    return short_text(" ".join(words), _LONGEST_TARGET)
+    return short_text(" ".join(words), _LAYOUT.longest_target)
 
 
 def put_legend_outside(
@@ -254,7 +263,7 @@ def put_legend_outside(
             handle.set_alpha(1.0)  # dots are transparent where there are many
             if handle.get_path_effects():  # a ring: in the legend as the filled mark that it stands for
                 handle.set(facecolor=handle.get_edgecolor(), edgecolor=EDGE, linewidth=0.7, path_effects=[])
-                handle.set_sizes([_LEGEND_MARK])
+                handle.set_sizes([_LAYOUT.legend_mark])
 
 
 # --- marks of decisions ----------------------------------------------------------------------------------------------
@@ -308,8 +317,8 @@ def mark_answer(
     if explanation.answer is None:
         return
     ax.scatter(
-        *place, s=_STAR * size, color=ANSWER, marker="*", edgecolors=EDGE, linewidths=0.9, label=ANSWER_ENTRY, zorder=6,
-        transform=ax.transData if transform is None else transform,
+        *place, s=_LAYOUT.star * size, color=ANSWER, marker="*", edgecolors=EDGE, linewidths=0.9, label=ANSWER_ENTRY,
+        zorder=6, transform=ax.transData if transform is None else transform,
     )  # fmt: skip
 
 
@@ -317,7 +326,7 @@ def _mark_ring(ax: "Axes", decision: Decision, place: Array, size: float, style:
     """Draw the outline of a decision's mark, larger for a higher rank, so that what lies inside stays visible."""
     from matplotlib.patheffects import withStroke  # slow to import
 
-    across = np.sqrt(_STAR * size) + _RING_STEP * rank  # points
+    across = np.sqrt(_LAYOUT.star * size) + _LAYOUT.ring_step * rank  # points
     ax.scatter(
         place[0], place[1], s=across**2, marker=style["marker"], facecolors="none", edgecolors=style["color"],
         linewidths=2.0, label=legend_entry(decision), zorder=5,
@@ -332,10 +341,10 @@ def _rank_overlaps(ax: "Axes", places: Array, size: float, first: int) -> Array:
     ranks = np.zeros(len(places), dtype=int)
     order = [first, *(k for k in range(len(places)) if k != first)] if len(places) else []
     with np.errstate(invalid="ignore"):
-        at = ax.transData.transform(places) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
+        at = ax.transData.transform(places) * _POINTS_PER_INCH / dpi / _LAYOUT.layout_room
     for n, k in enumerate(order):
         before = np.array(order[:n], dtype=int)
-        close = before[np.hypot(*(at[before] - at[k]).T) < _OVERLAP * np.sqrt(size)]
+        close = before[np.hypot(*(at[before] - at[k]).T) < _LAYOUT.overlap * np.sqrt(size)]
         ranks[k] = ranks[close].max(initial=-1) + 1
     return ranks
 

@@ -1,6 +1,7 @@
 """Plots of posterior summaries: importance, probabilities of levels, figures over eta, and disagreement of models."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,13 +35,20 @@ __all__ = ["plot_disagreement", "plot_importance", "plot_path", "plot_shares"]
 
 _PANELS = ("success_probability", "tail", "expected_cost", "stability", "log_evidence")  # plotted by default
 
-# Layout, chosen by hand.
-_SIZE = 46.0  # of a mark, in square points
-_MARK_WIDTH = 0.035  # of the axis, for a mark beside a bar
-_SIDE_BY_SIDE = 3  # panels per line of a new figure
-_MOST_MODELS = 12  # named beside the matrix
-_MOST_WRITTEN = 8  # models up to which numbers are written into the matrix
-_DARK = 0.85  # of the largest share, above which a number in the matrix is white
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    size: float = 46.0  # of a mark, in square points
+    mark_width: float = 0.035  # of the axis, for a mark beside a bar
+    side_by_side: int = 3  # panels per line of a new figure
+    most_models: int = 12  # named beside the matrix
+    most_written: int = 8  # models up to which numbers are written into the matrix
+    dark: float = 0.85  # of the largest share, above which a number in the matrix is white
+
+
+_LAYOUT = _Layout()
 
 # --- importance ------------------------------------------------------------------------------------------------------
 
@@ -158,9 +166,9 @@ def plot_shares(
     ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
     ax.set_ylim(len(shown) - 0.5, -0.5)
     places = _place_beside_bars(ax, shown, [kept.index(k) for k in taken])
-    mark_decisions(ax, decisions, places[: len(decisions)], size=_SIZE)
+    mark_decisions(ax, decisions, places[: len(decisions)], size=_LAYOUT.size)
     if answer is not None:
-        mark_answer(ax, explanation, places[-1], size=_SIZE)
+        mark_answer(ax, explanation, places[-1], size=_LAYOUT.size)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.tick_params(axis="y", length=0, colors=EDGE)
     ax.set_xlabel("probability")
@@ -172,10 +180,13 @@ def plot_shares(
 def _place_beside_bars(ax: "Axes", shown: pd.DataFrame, lines: list[int]) -> list[tuple[float, float]]:
     """Return a place for each mark on the line of its level, right of its bars and of the marks before it."""
     ends = shown.to_numpy(dtype=float).max(axis=1)
-    width = max(ends.max() * (1.0 + _MARK_WIDTH * (len(lines) + 1)), 0.05)
+    width = max(ends.max() * (1.0 + _LAYOUT.mark_width * (len(lines) + 1)), 0.05)
     ax.set_xlim(0.0, width)
     before = [lines[:k].count(line) for k, line in enumerate(lines)]
-    return [(ends[line] + _MARK_WIDTH * (n + 0.8) * width, float(line)) for line, n in zip(lines, before, strict=True)]
+    return [
+        (ends[line] + _LAYOUT.mark_width * (n + 0.8) * width, float(line))
+        for line, n in zip(lines, before, strict=True)
+    ]
 
 
 def _choose_feature(explanation: Explanation, feature: str | None) -> str:
@@ -262,7 +273,7 @@ def plot_path(
         raise ValueError(f"figures must be columns of explanation.path(), such as 'tail', not {unknown or names}")
     positive = table[table.index > 0]
     etas_shown = positive.index.to_numpy(dtype=float)
-    panels = new_panels(ax, len(names), 3.1, 2.7, columns=_SIDE_BY_SIDE)
+    panels = new_panels(ax, len(names), 3.1, 2.7, columns=_LAYOUT.side_by_side)
     few = len(positive) < 3  # a line through one or two points needs markers
     for panel, name in zip(panels, names, strict=True):
         value = positive[name].to_numpy(dtype=float)
@@ -280,7 +291,7 @@ def plot_path(
         panel.set_title(literal_text(FIGURE_TITLES.get(name, name)), loc="left", fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=8.5)
-    hole = ax is None and len(panels) > _SIDE_BY_SIDE and len(panels) % _SIDE_BY_SIDE > 0
+    hole = ax is None and len(panels) > _LAYOUT.side_by_side and len(panels) % _LAYOUT.side_by_side > 0
     put_legend_outside(panels[-1], *panels[-1].get_legend_handles_labels(), in_layout=not hole)
     return as_panels(panels)
 
@@ -337,12 +348,12 @@ def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
     shown = np.ma.masked_array(share, mask=np.triu(np.ones_like(share, dtype=bool), 1) | np.eye(len(names), dtype=bool))
     top = max(float(share.max()), 0.01)
     ax.imshow(shown, cmap="Blues", vmin=0.0, vmax=1.4 * top, aspect="auto")
-    if len(names) <= _MOST_WRITTEN:
+    if len(names) <= _LAYOUT.most_written:
         for i in range(len(names)):
             for j in range(i):
-                colour = "white" if share[i, j] > _DARK * top else EDGE
+                colour = "white" if share[i, j] > _LAYOUT.dark * top else EDGE
                 ax.text(j, i, f"{share[i, j]:.0%}", ha="center", va="center", fontsize=9, color=colour)
-    step = max(1, -(-len(names) // _MOST_MODELS))
+    step = max(1, -(-len(names) // _LAYOUT.most_models))
     labelled = list(range(0, len(names), step))
     labels = [short_text(names[k], 22) for k in labelled]
     ax.set_xticks(labelled, labels, rotation=35, ha="right", rotation_mode="anchor", fontsize=8.5)

@@ -1,6 +1,7 @@
 """Plots of many rows: changes by column and costs by group."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_table_changes", "plot_table_costs"]
 
-# Layout, chosen by hand.
-_SWARM_BINS = 60  # positions along a line at which dots are stacked
-_SWARM_HEIGHT = 0.38  # units of a line, up and down, for the tallest stack
-_CHARACTERS = 60  # that fit into a line of boxes
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    swarm_bins: int = 60  # positions along a line at which dots are stacked
+    swarm_height: float = 0.38  # units of a line, up and down, for the tallest stack
+    characters: int = 60  # that fit into a line of boxes
+
+
+_LAYOUT = _Layout()
 _LOW, _HIGH = "#e8b04a", "#24508f"  # colours of values that start low and high
 
 # --- changes and costs -----------------------------------------------------------------------------------------------
@@ -238,10 +246,10 @@ def _draw_swarm(ax: "Axes", y: int, own: pd.DataFrame, change: Array) -> bool:
 
 def _stack_dots(place: Array) -> Array:
     """Return vertical offsets ``(n,)`` that stack dots at the same position."""
-    bins = np.round(place * _SWARM_BINS / 2).astype(int)
+    bins = np.round(place * _LAYOUT.swarm_bins / 2).astype(int)
     up = np.zeros(len(place))
     tallest = max(int(np.bincount(bins - bins.min()).max()), 1)
-    step = min(2 * _SWARM_HEIGHT / tallest, 0.11)
+    step = min(2 * _LAYOUT.swarm_height / tallest, 0.11)
     for one in np.unique(bins):
         own = np.flatnonzero(bins == one)
         side = np.where(np.arange(len(own)) % 2 == 1, 1.0, -1.0)
@@ -283,7 +291,7 @@ def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
         left = -1.0 + k * width
         face = pale(DRAWS, 0.1 + 0.65 * n / total)
         ax.add_patch(Rectangle((left + 0.008, y - 0.3), width - 0.016, 0.6, facecolor=face, lw=0, zorder=2))
-        text = f"to {short_text(name, max(_CHARACTERS // len(boxes) - 3, 4))}\n{n:,} row{'s' * (n > 1)}"
+        text = f"to {short_text(name, max(_LAYOUT.characters // len(boxes) - 3, 4))}\n{n:,} row{'s' * (n > 1)}"
         ax.text(left + width / 2, y, text, ha="center", va="center", fontsize=7.5, color=EDGE, zorder=3)
 
 

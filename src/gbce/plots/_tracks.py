@@ -38,19 +38,26 @@ __all__ = ["SafeRanges", "draw_tracks", "plot_before_after"]
 SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
 
-# Layout, chosen by hand.
-_MASS = 0.9  # share of the draws that a band covers
-_FEWEST_DRAWS = 20  # for a band; with fewer its ends would be single draws
-_DIGITS = (3, 4, 6, 9, 17)  # significant digits of a number: as few as distinguish the two values
-_LONGEST_VALUE = 18  # characters
-_BAND_HEIGHT = 0.26  # in units of a line
-_MARGIN = 0.16  # on both sides of the tracks, for values, in units of a track
-_TRACK_INCHES = 4.4  # approximate width of a track
-_PAD = 0.06  # padding at both ends of a line, as a share of its span
-_LEAST_GAP = 0.055  # between two marks, in units of a line
-_NO_MOVE = 0.08  # units of a line below which there is no room for an arrow
-_LINE = 0.62  # inches between two columns
-_ROOM = 1.2  # inches for title, legend and caption
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    mass: float = 0.9  # share of the draws that a band covers
+    fewest_draws: int = 20  # for a band; with fewer its ends would be single draws
+    # significant digits of a number: as few as distinguish the two values
+    digits: tuple[int, int, int, int, int] = (3, 4, 6, 9, 17)
+    longest_value: int = 18  # characters
+    band_height: float = 0.26  # in units of a line
+    margin: float = 0.16  # on both sides of the tracks, for values, in units of a track
+    track_inches: float = 4.4  # approximate width of a track
+    pad: float = 0.06  # padding at both ends of a line, as a share of its span
+    least_gap: float = 0.055  # between two marks, in units of a line
+    no_move: float = 0.08  # units of a line below which there is no room for an arrow
+    line: float = 0.62  # inches between two columns
+    room: float = 1.2  # inches for title, legend and caption
+
+
+_LAYOUT = _Layout()
 
 # --- tracks ----------------------------------------------------------------------------------------------------------
 
@@ -84,7 +91,7 @@ def draw_tracks(
         labels[-1] += "\n(log scale)" if track.log else ""
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.6)
-    ax.set_xlim(-_MARGIN, 1.0 + _MARGIN)
+    ax.set_xlim(-_LAYOUT.margin, 1.0 + _LAYOUT.margin)
     ax.set_xticks([])
     ax.tick_params(axis="y", length=0)
     if legend:
@@ -123,17 +130,21 @@ def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
     if track.band is not None:
         low, high = (track.at(end) for end in track.band)
         width = max(high - low, 0.006)
-        band = Rectangle((low, y - _BAND_HEIGHT / 2), width, _BAND_HEIGHT, facecolor=track.colour, lw=0, zorder=1.5)
+        band = Rectangle(
+            (low, y - _LAYOUT.band_height / 2), width, _LAYOUT.band_height, facecolor=track.colour, lw=0, zorder=1.5
+        )
         ax.add_patch(band)
         middle = float(np.clip((low + high) / 2, 0.1, 0.9))
-        ax.text(middle, y + _BAND_HEIGHT * 0.6, track.band_label, ha="center", va="top", fontsize=7.5, color=QUIET)
+        ax.text(
+            middle, y + _LAYOUT.band_height * 0.6, track.band_label, ha="center", va="top", fontsize=7.5, color=QUIET
+        )
     _mark_ends(ax, now, then, y, y)
     outward = ("right", "left") if now <= then else ("left", "right")
     for place, text, side, weight in zip((now, then), track.labels, outward, ("normal", "bold"), strict=True):
         start = place + (0.015 if side == "right" else -0.015)
         ax.text(
             start,
-            y - _BAND_HEIGHT * 0.6,
+            y - _LAYOUT.band_height * 0.6,
             text,
             ha=side,
             va="bottom",
@@ -147,14 +158,14 @@ def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
 
 def _separate(now: float, then: float) -> tuple[float, float]:
     """Move two positions on a line apart if one mark would cover the other."""
-    if abs(then - now) >= _LEAST_GAP:
+    if abs(then - now) >= _LAYOUT.least_gap:
         return now, then
     middle, side = (now + then) / 2, 1.0 if then >= now else -1.0
-    return middle - side * _LEAST_GAP / 2, middle + side * _LEAST_GAP / 2
+    return middle - side * _LAYOUT.least_gap / 2, middle + side * _LAYOUT.least_gap / 2
 
 
 def _mark_ends(ax: "Axes", now: float, then: float, y: float, y_then: float) -> None:
-    if abs(then - now) > _NO_MOVE:
+    if abs(then - now) > _LAYOUT.no_move:
         ax.annotate(
             "", (then, y_then), (now, y), zorder=3,
             arrowprops={"arrowstyle": "-|>", "color": EDGE, "lw": 1.5, "shrinkA": 4, "shrinkB": 8},
@@ -180,7 +191,7 @@ def _draw_legend(ax: "Axes", decision: Decision, wanted: bool, bands: set[str]) 
         labels.append(" / ".join(good))
     if REACHING in bands:
         handles.append(Patch(facecolor=REACHING))
-        labels.append(f"{_MASS:.0%} of the draws that reach it so")
+        labels.append(f"{_LAYOUT.mass:.0%} of the draws that reach it so")
     put_legend_outside(ax, handles, labels, below=True, columns=len(labels))
 
 
@@ -210,15 +221,15 @@ def _build_feature_track(
     """Return the line of one numeric or ordinal column."""
     space, draws = explanation.space, explanation.draws
     now, then = float(explanation.x0[j]), float(decision.x[j])
-    before, after = (short_text(text, _LONGEST_VALUE) for text in space.format_change(j, now, then))
+    before, after = (short_text(text, _LAYOUT.longest_value) for text in space.format_change(j, now, then))
     band, colour, open_ends = None, SAFE, (False, False)
     if safe is not None and j in safe:
         band = safe[j]
         open_ends = not np.isfinite(band[0]), not np.isfinite(band[1])
-    elif safe is None and len(near) >= _FEWEST_DRAWS:
+    elif safe is None and len(near) >= _LAYOUT.fewest_draws:
         values, weights = draws.x[near, j], draws.weights[near]
         known = ~np.isnan(values)
-        if known.sum() >= _FEWEST_DRAWS:
+        if known.sum() >= _LAYOUT.fewest_draws:
             ends = [
                 weighted_quantile(values[known], weights[known] / weights[known].sum(), q) for q in _find_quantiles()
             ]
@@ -261,33 +272,33 @@ def _draw_levels(
     works = {boxes.box(code) for code in (safe or {}).get(j, ())}
     colours = [SAFE if i in works else "#eef0f3" for i in range(len(boxes))]
     draw_boxes(
-        ax, y + 0.05, boxes, height=0.36, inches=_TRACK_INCHES, now=now, percent=False, colours=colours
+        ax, y + 0.05, boxes, height=0.36, inches=_LAYOUT.track_inches, now=now, percent=False, colours=colours
     )  # fmt: skip
     _mark_ends(ax, boxes.centre(now), boxes.centre(then), y - 0.28, y - 0.28)
     return SAFE if works else ""
 
 
 def _find_quantiles() -> tuple[float, float]:
-    return (1 - _MASS) / 2, (1 + _MASS) / 2
+    return (1 - _LAYOUT.mass) / 2, (1 + _LAYOUT.mass) / 2
 
 
 def _add_padding(low: float, high: float, log: bool = False) -> tuple[float, float]:
     """Return two values with padding on both sides."""
     if log:
-        more = (high / low) ** _PAD
+        more = (high / low) ** _LAYOUT.pad
         return low / more, high * more
-    more = _PAD * (high - low) or max(abs(low), 1.0) * _PAD
+    more = _LAYOUT.pad * (high - low) or max(abs(low), 1.0) * _LAYOUT.pad
     return low - more, high + more
 
 
 def _format_pair(text: Any, now: float, then: float) -> tuple[str, str]:
     """Format two values with as many digits as distinguish them."""
-    digits = _DIGITS if now != then else _DIGITS[:1]
+    digits = _LAYOUT.digits if now != then else _LAYOUT.digits[:1]
     for n in digits:
         labels = text(now, n), text(then, n)
         if labels[0] != labels[1]:
             break
-    return short_text(labels[0], _LONGEST_VALUE), short_text(labels[1], _LONGEST_VALUE)
+    return short_text(labels[0], _LAYOUT.longest_value), short_text(labels[1], _LAYOUT.longest_value)
 
 
 def _format_range(low_text: str, high_text: str, low: float, high: float) -> str:
@@ -397,7 +408,7 @@ def plot_before_after(
     if safe is None and rule is None and explanation.answer is not None and explanation.answer.safe is not None:
         safe = explanation.answer.safe.table
     columns, n_left = _choose_columns(explanation, decision.x, max_features)
-    ax = new_axes(ax, 8.2, _ROOM + _LINE * (len(columns) + 1))
+    ax = new_axes(ax, 8.2, _LAYOUT.room + _LAYOUT.line * (len(columns) + 1))
     draw_tracks(ax, explanation, decision, columns, safe=safe)
     _write_captions(ax, explanation, decision, n_left)
     return ax

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
@@ -18,13 +19,22 @@ from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_Z
 __all__ = ["as_html", "as_text", "format_number"]
 
 # Sizes of a summary, chosen by hand; the tables of the explanation are complete.
-_MAX_FEATURES = 12
-_MAX_LEVELS = 3  # most probable levels listed for a category
-_ENDS = (0.05, 0.95)  # quantiles that enclose 90% of the draws
-_PLAIN_NUMBERS = (1e-3, 1e9)  # magnitudes printed without an exponent
-_DIGITS = 4  # significant digits of a number, and most decimals
-_WIDTH = 110  # characters
-_NAME_WIDTH = 11  # characters for the names of facts: the longest, "posterior", and two blanks
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout, chosen by hand."""
+
+    max_features: int = 12
+    max_levels: int = 3  # most probable levels listed for a category
+    ends: tuple[float, float] = (0.05, 0.95)  # quantiles that enclose 90% of the draws
+    plain_numbers: tuple[float, float] = (1e-3, 1e9)  # magnitudes printed without an exponent
+    digits: int = 4  # significant digits of a number, and most decimals
+    width: int = 110  # characters
+    name_width: int = 11  # characters for the names of facts: the longest, "posterior", and two blanks
+
+
+_LAYOUT = _Layout()
 _COST = "the changes added up, each in units of its column's scale"
 _OWN_COSTS = {"l2": "the Euclidean distance instead", "changes": "the number of changes first"}
 _STYLE = """
@@ -148,8 +158,8 @@ def format_number(value: float) -> str:
     """Format a number with four significant digits, without an exponent if possible."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
-    if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
-        wanted = current_options().digits or _DIGITS
+    if value == 0 or _LAYOUT.plain_numbers[0] <= abs(value) < _LAYOUT.plain_numbers[1]:
+        wanted = current_options().digits or _LAYOUT.digits
         digits = max(0, wanted - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
         return f"{value + 0.0:,.{min(digits, wanted)}f}"
     return f"{value:.3g}"
@@ -198,16 +208,16 @@ def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
     """Choose the columns to show: those that a decision changes, if few, then those that the draws move most."""
     chosen: dict[str, None] = {}
     for names in sorted((list(names) for _, names in moved.groupby("rule")["feature"]), key=len):
-        if len(names) <= _MAX_FEATURES:
+        if len(names) <= _LAYOUT.max_features:
             chosen |= dict.fromkeys(names)
-    chosen |= dict.fromkeys(most_moved(explanation.importance, _MAX_FEATURES))
-    kept = set(list(chosen)[:_MAX_FEATURES])
+    chosen |= dict.fromkeys(most_moved(explanation.importance, _LAYOUT.max_features))
+    kept = set(list(chosen)[: _LAYOUT.max_features])
     return [name for name in explanation.space.names if name in kept]
 
 
 def _build_feature_section(explanation: Explanation) -> _Section:
-    names = most_moved(explanation.importance, _MAX_FEATURES)
-    low, middle, high = (explanation.quantiles(q) for q in (_ENDS[0], 0.5, _ENDS[1]))
+    names = most_moved(explanation.importance, _LAYOUT.max_features)
+    low, middle, high = (explanation.quantiles(q) for q in (_LAYOUT.ends[0], 0.5, _LAYOUT.ends[1]))
     places = [explanation.space.names.index(name) for name in names]
     importance = explanation.importance.loc[names]
     span = [_format_span(explanation, name, low[j], high[j]) for name, j in zip(names, places, strict=True)]
@@ -240,7 +250,7 @@ def _format_span(explanation: Explanation, name: str, low: float, high: float) -
     if not space.features[j].unordered:
         return f"{space.format(j, low, unit=bool(np.isnan(high)))} to {space.format(j, high)}"
     shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
-    common = shares[shares >= ROUNDS_TO_ZERO][:_MAX_LEVELS]
+    common = shares[shares >= ROUNDS_TO_ZERO][: _LAYOUT.max_levels]
     return ", ".join(f"{level} {share:.0%}" for level, share in common.items())
 
 
@@ -319,13 +329,13 @@ def as_text(explanation: Explanation) -> str:
     for section in _build_sections(explanation):
         if len(section.table):
             lines += ["", section.title, *_fold_table(section.table)]
-            lines += textwrap.wrap(section.legend, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+            lines += textwrap.wrap(section.legend, _LAYOUT.width, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
 def _wrap_opening(first: _Opening) -> list[str]:
     """Return the opening as lines of text."""
-    lines = [*textwrap.wrap(first.sentence, _WIDTH), ""]
+    lines = [*textwrap.wrap(first.sentence, _LAYOUT.width), ""]
     if len(first.table):
         lines += [*_fold_table(first.table), ""]
     return [*lines, *_wrap_facts(first.facts), ""]
@@ -334,8 +344,8 @@ def _wrap_opening(first: _Opening) -> list[str]:
 def _wrap_facts(facts: list[tuple[str, str]]) -> list[str]:
     lines = []
     for name, fact in facts:
-        indent = f"{name:<{_NAME_WIDTH}}"
-        lines += textwrap.wrap(fact, _WIDTH, initial_indent=indent, subsequent_indent=" " * _NAME_WIDTH)
+        indent = f"{name:<{_LAYOUT.name_width}}"
+        lines += textwrap.wrap(fact, _LAYOUT.width, initial_indent=indent, subsequent_indent=" " * _LAYOUT.name_width)
     return lines
 
 
@@ -348,7 +358,7 @@ def _fold_table(table: pd.DataFrame) -> list[str]:
     used = first
     for cells in columns:
         width = max(map(len, cells)) + 2
-        if blocks[-1] and used + width > _WIDTH - 2:
+        if blocks[-1] and used + width > _LAYOUT.width - 2:
             blocks.append([])
             used = first
         blocks[-1].append([cell.rjust(width) for cell in cells])

@@ -19,17 +19,24 @@ from gbce.base import Array
 
 __all__ = ["Suggestion", "Suggestions", "suggest"]
 
-# All chosen by hand.
-_MOST_COLUMNS = 60  # numbers, and level columns, that are compared; the first ones of a wider table
-_MOST_ROWS = 20_000  # from which rules are read, evenly picked
-_FEWEST_ROWS = 30  # below this many, chance would produce most rules
-_NEARLY = 0.99  # share of rows in which a suggested rule holds
-_MOST_SUMS = 24  # columns among which sums are sought: their number grows with the cube
-_SUM_ROUNDING = 1e-9  # relative, of a sum that holds
-_OVERLAP = 0.05  # share of rows in which both parts of a sum are not zero
-_BY_CHANCE = 15  # exceptions that unrelated columns would have: none of them occurs by chance once in three million
-_FEWER = 0.1  # of these exceptions, at most, occur
 
+@dataclass(frozen=True)
+class _Tuning:
+    """What is compared, and what counts as a rule; by hand."""
+
+    most_columns: int = 60  # numbers, and level columns, that are compared; the first ones of a wider table
+    most_rows: int = 20_000  # from which rules are read, evenly picked
+    fewest_rows: int = 30  # below this many, chance would produce most rules
+    nearly: float = 0.99  # share of rows in which a suggested rule holds
+    most_sums: int = 24  # columns among which sums are sought: their number grows with the cube
+    sum_rounding: float = 1e-9  # relative, of a sum that holds
+    overlap: float = 0.05  # share of rows in which both parts of a sum are not zero
+    # exceptions that unrelated columns would have: none of them occurs by chance once in three million
+    by_chance: int = 15
+    fewer: float = 0.1  # of these exceptions, at most, occur
+
+
+_TUNING = _Tuning()
 
 _WORDS = ("then", "abs", "min", "max", "log", "exp", "sqrt", "round", "floor")  # that expressions read as their own
 
@@ -99,16 +106,16 @@ def _say_support(one: Suggestion) -> str:
 
 def suggest(table: pd.DataFrame) -> Suggestions:
     """Return rules that hold in nearly all rows of a table, see :meth:`gbce.Space.suggest`."""
-    if len(table) < _FEWEST_ROWS:
-        return Suggestions((), f"Rules are read from at least {_FEWEST_ROWS} rows, and there are {len(table)}.")
-    picked = np.unique(np.linspace(0, len(table) - 1, min(len(table), _MOST_ROWS)).round().astype(int))
+    if len(table) < _TUNING.fewest_rows:
+        return Suggestions((), f"Rules are read from at least {_TUNING.fewest_rows} rows, and there are {len(table)}.")
+    picked = np.unique(np.linspace(0, len(table) - 1, min(len(table), _TUNING.most_rows)).round().astype(int))
     some = table.iloc[picked]
     some = some.loc[:, ["`" not in str(name) for name in some.columns]]  # no expression can name the others
     numbers = {str(name): _read_numbers(some[name]) for name in some.columns if _is_numeric(some[name])}
     numbers = {name: values for name, values in numbers.items() if _varies(values)}
     levels = {str(name): some[name] for name in some.columns if str(name) not in numbers and _has_levels(some[name])}
-    wide = max(len(numbers), len(levels)) > _MOST_COLUMNS
-    numbers, levels = (dict(list(one.items())[:_MOST_COLUMNS]) for one in (numbers, levels))
+    wide = max(len(numbers), len(levels)) > _TUNING.most_columns
+    numbers, levels = (dict(list(one.items())[: _TUNING.most_columns]) for one in (numbers, levels))
     sums, parts = _suggest_sums(numbers)
     found = [
         *sums,
@@ -116,7 +123,7 @@ def suggest(table: pd.DataFrame) -> Suggestions:
         *_suggest_implications(levels),
         *_suggest_integers(numbers),
     ]
-    note = f"Only the first {_MOST_COLUMNS} columns of each kind were compared." if wide else ""
+    note = f"Only the first {_TUNING.most_columns} columns of each kind were compared." if wide else ""
     return Suggestions(tuple(sorted(found, key=lambda one: (one.option, -one.support))), note)
 
 
@@ -129,7 +136,7 @@ def _has_levels(column: pd.Series) -> bool:
     known = column.dropna()
     if known.empty or not all(isinstance(one, (str, bool, np.bool_)) or is_number(one) for one in known.iloc[:100]):
         return False
-    return 1 < known.nunique() <= len(known) / _FEWEST_ROWS + 2
+    return 1 < known.nunique() <= len(known) / _TUNING.fewest_rows + 2
 
 
 def _read_numbers(column: pd.Series) -> Array:
@@ -139,7 +146,7 @@ def _read_numbers(column: pd.Series) -> Array:
 def _varies(values: Array) -> bool:
     """Whether a number has more than two values, so that it is not a flag."""
     known = values[np.isfinite(values)]
-    return len(known) >= _FEWEST_ROWS and len(np.unique(known)) > 2
+    return len(known) >= _TUNING.fewest_rows and len(np.unique(known)) > 2
 
 
 def _suggest_orders(numbers: dict[str, Array], sums: set[frozenset[str]]) -> list[Suggestion]:
@@ -151,13 +158,13 @@ def _suggest_orders(numbers: dict[str, Array], sums: set[frozenset[str]]) -> lis
         n = int(known.sum())
         if any({first, second} <= one for one in sums):
             continue
-        if n < _FEWEST_ROWS or (numbers[first][known] == numbers[second][known]).all():
+        if n < _TUNING.fewest_rows or (numbers[first][known] == numbers[second][known]).all():
             continue
         order = rng.permutation(n)
         for low, high in ((first, second), (second, first)):
             x, y = numbers[low][known], numbers[high][known]
             missed, by_chance = int((x > y).sum()), int((x > y[order]).sum())
-            if missed <= (1.0 - _NEARLY) * n and _is_surprising(missed, by_chance):
+            if missed <= (1.0 - _TUNING.nearly) * n and _is_surprising(missed, by_chance):
                 line = repr(f"{_quote(low)} <= {_quote(high)}")
                 found[low, high] = Suggestion("constraints", line, 1.0 - missed / n, n)
     implied = {(a, d) for a, b in found for c, d in found if b == c}
@@ -166,12 +173,12 @@ def _suggest_orders(numbers: dict[str, Array], sums: set[frozenset[str]]) -> lis
 
 def _is_surprising(missed: int, by_chance: float) -> bool:
     """Whether a rule has far fewer exceptions than it would have by chance."""
-    return by_chance >= _BY_CHANCE and missed <= _FEWER * by_chance
+    return by_chance >= _TUNING.by_chance and missed <= _TUNING.fewer * by_chance
 
 
 def _suggest_sums(numbers: dict[str, Array]) -> tuple[list[Suggestion], set[frozenset[str]]]:
     """Suggest columns that are the sum of two others, and return the three columns of each sum."""
-    names = list(numbers)[:_MOST_SUMS]
+    names = list(numbers)[: _TUNING.most_sums]
     found: list[Suggestion] = []
     used: set[frozenset[str]] = set()
     for first, second in combinations(names, 2):
@@ -181,13 +188,13 @@ def _suggest_sums(numbers: dict[str, Array]) -> tuple[list[Suggestion], set[froz
             if whole in (first, second) or key in used:
                 continue
             known = np.isfinite(total) & np.isfinite(numbers[whole])
-            if known.sum() < _FEWEST_ROWS:
+            if known.sum() < _TUNING.fewest_rows:
                 continue
             size = np.maximum(np.abs(total[known]), 1.0)
-            equal = np.abs(total[known] - numbers[whole][known]) <= _SUM_ROUNDING * size
+            equal = np.abs(total[known] - numbers[whole][known]) <= _TUNING.sum_rounding * size
             support = float(equal.mean())
             both = known & (numbers[first] != 0) & (numbers[second] != 0)
-            if support >= _NEARLY and float(both.mean()) >= _OVERLAP:
+            if support >= _TUNING.nearly and float(both.mean()) >= _TUNING.overlap:
                 used.add(key)
                 line = f"{whole!r}: {f'{_quote(first)} + {_quote(second)}'!r}"
                 found.append(Suggestion("computed", line, support, int(known.sum())))
@@ -205,7 +212,7 @@ def _suggest_implications(levels: dict[str, pd.Series]) -> list[Suggestion]:
         for level, line in counts.iterrows():
             n, most = int(line.sum()), line.idxmax()
             missed = n - int(line[most])
-            if n and missed <= (1.0 - _NEARLY) * n and _is_surprising(missed, n * (1.0 - float(share[most]))):
+            if n and missed <= (1.0 - _TUNING.nearly) * n and _is_surprising(missed, n * (1.0 - float(share[most]))):
                 text = f"if {_quote(first)} == {_write(level)} then {_quote(second)} == {_write(most)}"
                 found.append(Suggestion("constraints", repr(text), 1.0 - missed / n, n))
     return found
@@ -227,6 +234,6 @@ def _suggest_integers(numbers: dict[str, Array]) -> list[Suggestion]:
     for name, values in numbers.items():
         known = values[np.isfinite(values)]
         support = float((known == np.round(known)).mean())
-        if _NEARLY <= support < 1.0:
+        if _TUNING.nearly <= support < 1.0:
             found.append(Suggestion("kinds", f"{name!r}: 'integer'", support, len(known)))
     return found

@@ -40,13 +40,19 @@ __all__ = ["frontier"]
 
 Reliability = Literal["share", "next"]
 
-# How a frontier spends its budget. All of these were chosen by hand: they decide how many points are tried, while the
-# reliability of those in the table comes from fresh noise.
-_UNSEEN_SHARE = 0.1  # of the time, for models that take no part in the search
-_MAX_CONFIRMED = 200  # candidates that are evaluated again under fresh noise
-_CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must be able to confirm: n_confirm shrinks for them
-_CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, with smaller errors
-_WALK_COPIES = 16  # under noise, of each point of the walk
+
+@dataclass(frozen=True)
+class _Tuning:
+    """How many points a frontier tries within its budget, by hand; reliabilities come from fresh noise."""
+
+    unseen_share: float = 0.1  # of the time, for models that take no part in the search
+    max_confirmed: int = 200  # candidates that are evaluated again under fresh noise
+    confirmed_within_rows: int = 100  # points that a budget of rows must be able to confirm: n_confirm shrinks for them
+    confirmed_within_time: int = 32  # the same where time is short: fewer points, with smaller errors
+    walk_copies: int = 16  # under noise, of each point of the walk
+
+
+_TUNING = _Tuning()
 # reliabilities that the walk aims for by default, denser near 1; "next" never reaches 1
 _WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
@@ -127,7 +133,7 @@ def frontier(
     """
     whole = budget_of(max_model_rows, time_budget)
     # reserve time for held-out models; of rows the search leaves enough anyway
-    budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _UNSEEN_SHARE)
+    budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _TUNING.unseen_share)
     session = explainer._session
     session.own_posterior(explanation, budget)
     posterior = posterior_under(session, explanation, models, budget, weights)
@@ -205,15 +211,15 @@ class FrontierSearch:
         if self.noise is None:
             return self._tabulate(*self._search(x, np.zeros((1, len(space)))))
         # with a small budget, the search must leave enough to confirm a few points
-        n_confirm = self.n_confirm if self._timed else self._count_confirming(_CONFIRMED_WITHIN_ROWS)
+        n_confirm = self.n_confirm if self._timed else self._count_confirming(_TUNING.confirmed_within_rows)
         shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
         find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
         x, judged = self._search(x, find)
         if self._timed:  # the time per row is known only now
-            n_confirm = self._count_confirming(_CONFIRMED_WITHIN_TIME)
+            n_confirm = self._count_confirming(_TUNING.confirmed_within_time)
             choose, report = choose[:n_confirm], report[:n_confirm]
         try:
-            most = self._count_affordable(_MAX_CONFIRMED, 2 * n_confirm)
+            most = self._count_affordable(_TUNING.max_confirmed, 2 * n_confirm)
             near = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
             near = near[pareto_front(self._judge(near, choose).reliability, self._cost(near))]
             x, judged = near, self._judge(near, report)
@@ -241,7 +247,7 @@ class FrontierSearch:
         budget = self.posterior.budget.share(HALF)
 
         def judge(x: Array) -> tuple[Array, Array]:
-            judged = self._judge(x, shifts[:_WALK_COPIES], budget)
+            judged = self._judge(x, shifts[: _TUNING.walk_copies], budget)
             return judged.reliability, judged.loss
 
         walk(judge, self._cost, StepsFromRow.of(space, x0, self.data), best)
