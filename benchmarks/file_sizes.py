@@ -2,7 +2,7 @@
 
 Everything at its defaults but the prior, with forests of scikit-learn on two tables that come with it.
 
-Mean size of the files of eight rows in a store of ``explain_many``, with every evaluated point (``keep_pool=True``) and
+Mean size of the files of eight rows in a store of ``explain_many``, with every evaluated point (``keep="pool"``) and
 with the draws alone, the default.
 """
 
@@ -37,15 +37,16 @@ def breast_cancer(n: int) -> Case:
 CASES: dict[str, Callable[[int], Case]] = {"diabetes": diabetes, "breast cancer": breast_cancer}
 
 
-def bytes_per_row(case: Case, prior: Any, keep_pool: bool) -> float:
+def bytes_per_row(case: Case, prior: Any, pool: bool) -> float:
     """Explain the rows of a case into a store and return the mean size of its files."""
     model, data, rows, target = case
     explainer = gbce.Explainer(model, data, prior=prior)
     with tempfile.TemporaryDirectory() as folder:
         explainer.explain_many(
-            rows, target, rules=["MAP"], seed=0, progress=False, store=Path(folder) / "run", keep_pool=keep_pool
-        )
-        return float(np.mean([path.stat().st_size for path in (Path(folder) / "run").glob("row-*.gbce")]))
+            rows, target, rules=["MAP"], seed=0, progress=False, store=Path(folder) / "run",
+            keep="pool" if pool else "draws",
+        )  # fmt: skip
+        return float(np.mean([path.stat().st_size for path in Path(folder, "run", "draws").iterdir()]))
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def main() -> None:
         for name, make in CASES.items():
             case = make(options.rows)
             for prior in (gbce.Gaussian(), gbce.Sparse()):
-                before, after = (bytes_per_row(case, prior, keep_pool) for keep_pool in (True, False))
+                before, after = (bytes_per_row(case, prior, pool) for pool in (True, False))
                 print(
                     f"{name:<15}{case[1].shape[1]:>8}{type(prior).__name__:>12}{before:>16,.0f}{after:>12,.0f}"
                     f"{before / after:>8.1f}",

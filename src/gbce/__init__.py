@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gbce._validation import set_options
     from gbce.base import ModelNeededError
-    from gbce.batch import ExplanationTable, group_changes, group_costs
+    from gbce.batch import ExplanationTable, StoredTable, group_changes, group_costs, load
     from gbce.budget import BudgetSpentError
     from gbce.decisions import (
         MAP,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
     from gbce.explainer import Explainer
     from gbce.explanation import Answer, Explanation, SafeBox
-    from gbce.files import FileError, load
+    from gbce.files import FileError
     from gbce.metrics import Evaluation
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
@@ -57,7 +57,7 @@ __version__ = "0.1.0"
 _ROOMS = {
     "_validation": "set_options",
     "base": "ModelNeededError",
-    "batch": "ExplanationTable group_changes group_costs",
+    "batch": "ExplanationTable StoredTable group_changes group_costs load",
     "budget": "BudgetSpentError",
     "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
     "RandomDraw Reliable paper_rules",
@@ -66,7 +66,7 @@ _ROOMS = {
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
     "explainer": "Explainer",
     "explanation": "Answer Explanation SafeBox",
-    "files": "FileError load",
+    "files": "FileError",
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
@@ -135,6 +135,7 @@ __all__ = [
     "SearchOnly",
     "Space",
     "Sparse",
+    "StoredTable",
     "SuccessProbability",
     "Value",
     "classifier",

@@ -5,7 +5,6 @@ into parts, on the number of workers or on tasks that were run twice. Any engine
 call :func:`explain_partition`; docs/howto/clusters.md has Spark and Ray.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +13,13 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Rule, Target
-from gbce.batch import Packed
+from gbce.batch import ANSWER_PREFIX, Packed, cast, empty_frame, encode_rows, explain_part, schema_of
 from gbce.explainer import Explainer
-from gbce.explanation import Status
 
 if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame
 
 __all__ = ["ANSWER_PREFIX", "cast", "dask", "explain_partition", "pack", "schema"]
-
-ANSWER_PREFIX = "answer_"  # of the columns with the values to aim for
-_FROM_ANSWERS = {
-    "kind": "str", "reached": "bool", "n_changes": "int64", "cost": "float64", "output": "float64",
-    "reliability": "float64", "reliability_low": "float64", "reliability_high": "float64", "survival": "float64",
-    "changes": "str", "sentence": "str",
-}  # fmt: skip
-_FROM_DIAGNOSTICS = {"status": "str", "sampling": "str", "seed": "int64", "n_model_rows": "int64", "error": "str"}
-_FROM_POSTERIOR = {"success_probability": "float64", "success_probability_se": "float64"}
-_EMPTY: dict[str, Any] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
 
 Packable = Explainer | Packed[Explainer]
 
@@ -71,8 +59,9 @@ def schema(explainer: Packable) -> dict[str, str]:
     Returns
     -------
     dict
-        By column: what ``table.answers`` and ``table.diagnostics`` say of a row, then ``answer_<column>`` for each
-        column of the data. Columns of categories and of mixed objects are strings.
+        By column: what ``table.diagnostics`` and ``table.answers`` say of a row, what letters state beside that, the
+        main figures of its posterior, then ``answer_<column>`` for each column of the data. Columns of categories and
+        of mixed objects are strings.
 
     Examples
     --------
@@ -82,10 +71,7 @@ def schema(explainer: Packable) -> dict[str, str]:
     >>> columns["reached"], columns["answer_income"], columns["answer_job"]
     ('bool', 'float64', 'str')
     """
-    space = _unpack(explainer).space
-    values = space.frame(np.zeros((0, len(space))))
-    dtypes = {f"{ANSWER_PREFIX}{name}": _plain_dtype(dtype) for name, dtype in values.dtypes.items()}
-    return _FROM_DIAGNOSTICS | _FROM_ANSWERS | _FROM_POSTERIOR | dtypes
+    return schema_of(_unpack(explainer).space)
 
 
 def explain_partition(
@@ -130,56 +116,17 @@ def explain_partition(
     ([True, True, True], True)
     """
     explainer = _unpack(explainer)
-    columns = schema(explainer)
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"frame must be a pandas DataFrame, not {type(frame).__name__}: convert the part first")
     if not len(frame):
-        return _empty_frame(columns).set_axis(frame.index, axis=0)
-    seeds = [seed] * len(frame) if isinstance(seed, (int, np.integer)) else list(seed)
-    if len(seeds) != len(frame):
-        raise ValueError(
-            f"seed has {len(seeds)} seeds for {len(frame)} rows: give one for all of them, or one for each"
-        )
-    wrong = _find_unfit(explainer, frame)
-    fits = [i for i in range(len(frame)) if i not in wrong]
-    lines = [_describe_unfit(frame.iloc[i], columns, seeds[i], wrong[i]) for i in sorted(wrong)]
-    if fits:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*rows could not be explained")  # their lines have the errors
-            table = explainer.explain_many(
-                frame.iloc[fits], target, rules=rules, seed=[seeds[i] for i in fits], progress=False,
-                posterior=posterior, max_model_rows=max_model_rows, total_time=total_time,
-            )  # fmt: skip
-        lines.insert(0, _flatten(table, columns))
-    whole = pd.concat(lines, ignore_index=True)
-    order = np.argsort(np.array([*fits, *sorted(wrong)]))
-    return whole.iloc[order].set_axis(frame.index, axis=0)
-
-
-def cast(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return a frame with the columns and dtypes of a schema, whatever an engine made of them on the way.
-
-    Parameters
-    ----------
-    frame : DataFrame of n rows
-        Such as Ray's or Spark's, whose strings, integers and missing values have other dtypes.
-    columns : mapping
-        As from :func:`schema`.
-
-    Returns
-    -------
-    DataFrame of n rows
-        Equal to the last bit to what :func:`explain_partition` returned.
-
-    Examples
-    --------
-    >>> cast(pd.DataFrame({"cost": [1], "kind": ["reliable"]}), {"kind": "str", "cost": "float64"}).dtypes["cost"]
-    dtype('float64')
-    """
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise ValueError(f"the frame has no column {show(missing[0])}, which the schema declares")
-    return pd.DataFrame({name: _cast_column(frame[name], dtype) for name, dtype in columns.items()}, index=frame.index)
+        return empty_frame(schema(explainer)).set_axis(frame.index, axis=0)
+    session, n = explainer._session.drawing(posterior), len(frame)
+    seeds = [seed] * n if isinstance(seed, (int, np.integer)) else list(seed)
+    if len(seeds) != n:
+        raise ValueError(f"seed has {len(seeds)} seeds for {n} rows: give one for all of them, or one for each")
+    group = encode_rows(explainer.space, frame)
+    found = explain_part(session, group, target, rules, seeds, max_model_rows, total_time)
+    return found.set_axis(frame.index, axis=0)
 
 
 def dask(
@@ -227,7 +174,7 @@ def dask(
     # one node of the graph, so that a worker fetches the explainer once and not with each of its parts
     shipped = delayed(packed, name=f"explainer-{packed.digest}", traverse=False)
     return frame.map_partitions(
-        _explain_shipped, shipped, target, options, meta=_empty_frame(schema(explainer)), enforce_metadata=False
+        _explain_shipped, shipped, target, options, meta=empty_frame(schema(explainer)), enforce_metadata=False
     )
 
 
@@ -242,57 +189,3 @@ def _unpack(explainer: Packable) -> Explainer:
     if not isinstance(found, Explainer):
         raise TypeError(f"explainer must be a gbce.Explainer, or one from gbce.distributed.pack, not {show(found)}")
     return found
-
-
-def _plain_dtype(dtype: Any) -> str:
-    """Return the name of a dtype that every engine has: strings for categories and mixed objects."""
-    plain = isinstance(dtype, np.dtype) and dtype.kind in "biufM"
-    return str(dtype) if plain or str(dtype).startswith("datetime64") else "str"
-
-
-def _cast_column(values: pd.Series, dtype: str) -> pd.Series:
-    """Return a column with a dtype of a schema."""
-    if dtype != "str":
-        return values.astype(dtype)
-    strings = [None if missing else str(one) for one, missing in zip(values, values.isna(), strict=True)]
-    return pd.Series(strings, index=values.index, dtype=pd.Series([""]).dtype)
-
-
-def _empty_frame(columns: Mapping[str, str]) -> pd.DataFrame:
-    return cast(pd.DataFrame({name: [] for name in columns}), columns)
-
-
-def _flatten(table: Any, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return one line per row of an ExplanationTable, in the columns of a schema."""
-    known = table.require_encoded("a partition")
-    values = known.space.frame(known.answers).add_prefix(ANSWER_PREFIX).set_axis(table.answers.index, axis=0)
-    figures = table.distribution.reindex(columns=list(_FROM_POSTERIOR))
-    unsampled = (table.diagnostics["sampling"] == "not sampled").to_numpy()
-    figures = figures.mask(unsampled[:, None] & np.ones(figures.shape, dtype=bool))
-    return cast(pd.concat([table.diagnostics, table.answers, figures, values], axis=1).reset_index(drop=True), columns)
-
-
-def _find_unfit(explainer: Explainer, frame: pd.DataFrame) -> dict[int, str]:
-    """Return the errors of rows that do not fit the table, by position."""
-    try:
-        encoded = explainer.space.encode(frame)
-        for row in encoded:
-            explainer.space.require_inside(row, "row")
-    except (TypeError, ValueError):  # one at a time, to find which
-        return {i: error for i in range(len(frame)) if (error := _error_of(explainer, frame.iloc[[i]]))}
-    return {}
-
-
-def _error_of(explainer: Explainer, row: pd.DataFrame) -> str:
-    """Return why a row does not fit the table; empty if it does."""
-    try:
-        explainer.space.require_inside(explainer.space.encode(row)[0], "row")
-    except (TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _describe_unfit(row: pd.Series, columns: Mapping[str, str], seed: int, error: str) -> pd.DataFrame:
-    """Return the line of a row that does not fit the table, which has no values to aim for."""
-    line = {name: _EMPTY.get(dtype) for name, dtype in columns.items()}
-    return cast(pd.DataFrame([line | {"status": str(Status.FAILED), "seed": seed, "error": error}]), columns)

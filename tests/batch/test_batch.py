@@ -31,6 +31,8 @@ def explainer(model=FOREST, **options):
 
 
 def many(rows=ROWS, seed=5, progress=False, model=FOREST, rules=RULES, **options):
+    if "store" in options:
+        options.setdefault("keep", "draws")  # so that a stored table has all tables
     return explainer(model).explain_many(rows, TARGET, rules=rules, seed=seed, progress=progress, **options)
 
 
@@ -142,9 +144,9 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     cost = whole.n_model_rows
     with pytest.raises(gbce.PredictionError, match=r"row '.': .*gone"):
         many(rules=FEW, model=Dies(int(0.7 * cost)), store=tmp_path / "run", on_error="raise")
-    finished = sorted(path.name for path in (tmp_path / "run").glob("row-*.gbce"))
+    finished = sorted((tmp_path / "run" / "answers").iterdir())
     assert 0 < len(finished) < 5
-    assert not list((tmp_path / "run").glob(".*part"))
+    assert not list((tmp_path / "run").rglob(".*part"))
     second = Dies(10**9)
     resumed = many(rules=FEW, model=second, store=tmp_path / "run")
     same(resumed, whole)
@@ -152,7 +154,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     third = Dies(100)  # everything is there: it is only asked whether it is the same model
     same(many(rules=FEW, model=third, store=tmp_path / "run", seed=None), whole)
     assert 0 < third.asked < 100
-    one = gbce.load(tmp_path / "run" / "row-000001.gbce")
+    one = gbce.load(tmp_path / "run" / "draws" / "row-000001.gbce")
     pd.testing.assert_frame_equal(one.counterfactuals, whole.counterfactuals.loc["b"], check_index_type=False)
 
 
@@ -165,7 +167,7 @@ def test_a_store_of_another_run_is_refused(tmp_path):
         with pytest.raises(ValueError, match=f"holds results of a different run .*{word}"):
             many(rules=FEW, store=tmp_path / "run", **options)
     with pytest.raises(ValueError, match="rules"):
-        explainer().explain_many(ROWS, TARGET, rules=[gbce.MAP()], seed=5, store=tmp_path / "run", progress=False)
+        many(rules=[gbce.MAP()], store=tmp_path / "run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
     with pytest.raises(ValueError, match="not empty"):
@@ -277,7 +279,8 @@ def test_a_run_in_which_every_row_fails_is_a_table_of_errors():
 def test_a_row_that_failed_is_tried_again(tmp_path):
     with pytest.warns(UserWarning, match=TOO_HEAVY):
         many(HEAVY, model=picky, rules=FEW, store=tmp_path / "run")
-    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 4
+    assert gbce.load(tmp_path / "run").errors.index.tolist() == ["c"]
+    assert len(list((tmp_path / "run" / "draws").glob("row-*.gbce"))) == 4
     asked = []
 
     def mended(frame):
@@ -287,7 +290,7 @@ def test_a_row_that_failed_is_tried_again(tmp_path):
     mended.__name__ = picky.__name__
     again = many(HEAVY, model=mended, rules=FEW, store=tmp_path / "run")
     same(again, many(HEAVY, model=mended, rules=FEW))
-    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 5
+    assert len(list((tmp_path / "run" / "draws").glob("row-*.gbce"))) == 5
 
 
 # --- what a table says of itself --------------------------------------------------------------------------------------
@@ -375,7 +378,7 @@ def test_rows_of_a_table_have_random_numbers_of_their_own():
 def test_each_row_may_have_a_seed_of_its_own(tmp_path):
     explainer = gbce.Explainer(LinearRegression().fit(X, Y), X, sampler=QUICK)
     rows, seeds = pd.concat([ROWS.iloc[:1]] * 3).set_axis([0, 1, 2]), [4, 5, 4]
-    options = {"rules": FEW, "progress": False}
+    options = {"rules": FEW, "progress": False, "keep": "draws"}
     table = explainer.explain_many(rows, TARGET, seed=seeds, store=tmp_path / "s", **options)
     assert table.diagnostics["seed"].tolist() == seeds
     evidence = table.diagnostics["log_evidence"]
@@ -385,7 +388,7 @@ def test_each_row_may_have_a_seed_of_its_own(tmp_path):
     with pytest.raises(ValueError, match=r"holds results of a different run \(seed"):
         explainer.explain_many(rows, TARGET, seed=4, store=tmp_path / "s", **options)
     with pytest.raises(ValueError, match="2 seeds for 3 rows"):
-        explainer.explain_many(rows, TARGET, seed=[1, 2], **options)
+        explainer.explain_many(rows, TARGET, seed=[1, 2], rules=FEW, progress=False)
 
 
 class Unpacked:

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ RULES = (gbce.MAP(),)
 
 def run(store, model=FIT, target=TARGET, data=X, rules=RULES, rows=3, **options):
     explainer = gbce.Explainer(model, data, sampler=QUICK, **options)
-    return explainer.explain_many(data[:rows], target, rules=list(rules), seed=0, progress=False, store=store)
+    given = {"seed": 0, "progress": False, "store": store, "keep": "draws"}
+    return explainer.explain_many(data[:rows], target, rules=list(rules), **given)
 
 
 def refused(what, store, **options):
@@ -118,19 +120,19 @@ def test_options_deep_inside_count_by_their_values(tmp_path):
 
 def test_a_row_file_knows_its_row_and_its_seed(tmp_path):
     run(tmp_path / "s")
-    one, two = (tmp_path / "s" / f"row-{i:06d}.gbce" for i in (1, 2))
+    one, two = (tmp_path / "s" / "draws" / f"row-{i:06d}.gbce" for i in (1, 2))
     kept = two.read_bytes()
     shutil.copy(one, two)
     with pytest.raises(ValueError, match=r"row-000002.gbce holds another row, or another seed, .* Delete it"):
-        run(tmp_path / "s")
+        run(tmp_path / "s").read()
     two.write_bytes(kept)
-    run(tmp_path / "s")
+    run(tmp_path / "s").read()
     other = gbce.Explainer(FIT, X, sampler=QUICK).explain(X[2], TARGET, rules=[gbce.MAP()], seed=7)
     other.save(two)  # the row, but another seed
     with pytest.raises(ValueError, match="another seed"):
-        run(tmp_path / "s")
+        run(tmp_path / "s").read()
     two.unlink()
-    assert len(run(tmp_path / "s")) == 3
+    assert len(run(tmp_path / "s").read()) == 3
 
 
 def test_what_it_costs_to_tell_is_counted(tmp_path):
@@ -151,22 +153,22 @@ def test_what_it_costs_to_tell_is_counted(tmp_path):
 def test_a_store_of_an_earlier_version_says_so(tmp_path):
     run(tmp_path / "s")
     note = tmp_path / "s" / "run.json"
-    before = json.loads(note.read_text())
-    del before["format"]
-    note.write_text(json.dumps(before))
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"format": 4}))
     with pytest.raises(ValueError, match="written by another version of gbce"):
         run(tmp_path / "s")
+    with pytest.raises(gbce.FileError, match="written by another version of gbce"):
+        gbce.load(tmp_path / "s")
 
 
 def test_a_row_file_of_another_store_is_refused(tmp_path):
     run(tmp_path / "s")
     run(tmp_path / "other", model=LinearRegression().fit(X, -Y))  # the same rows, the same seed
-    shutil.copy(tmp_path / "other" / "row-000001.gbce", tmp_path / "s")
+    shutil.copy(tmp_path / "other" / "draws" / "row-000001.gbce", tmp_path / "s" / "draws")
     with pytest.raises(ValueError, match=r"row-000001.gbce belongs to another run.* Delete it"):
-        run(tmp_path / "s")
+        run(tmp_path / "s").read()
     run(tmp_path / "twin")  # the same question: its files are as good
-    shutil.copy(tmp_path / "twin" / "row-000001.gbce", tmp_path / "s")
-    assert len(run(tmp_path / "s")) == 3
+    shutil.copy(tmp_path / "twin" / "draws" / "row-000001.gbce", tmp_path / "s" / "draws")
+    assert len(run(tmp_path / "s").read()) == 3
 
 
 def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
@@ -184,20 +186,187 @@ def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
         came = list(pool.map(begin, explainers))
     tables = [k for k, one in enumerate(came) if not isinstance(one, str)]
     assert len(tables) == 1
-    assert all("holds results of a different run (models" in one for one in came if isinstance(one, str))
+    refusals = ("holds results of a different run (models", f"is in use by process {os.getpid()}")
+    assert all(any(why in one for why in refusals) for one in came if isinstance(one, str))
     alone = explainers[tables[0]].explain_many(X[:2], TARGET, rules=RULES, seed=0, progress=False)
-    pd.testing.assert_frame_equal(came[tables[0]].pointwise, alone.pointwise)
-    assert not list((tmp_path / "s").glob(".*part"))
+    pd.testing.assert_frame_equal(came[tables[0]].answers, alone.answers)
+    assert not list((tmp_path / "s").rglob(".*part"))
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+PEOPLE = pd.DataFrame(X, columns=["a", "b"])
+
+
+def answers_of(store, factor=1.0, rows=PEOPLE[:40], **options):
+    explainer = gbce.Explainer(lambda x: factor * (x["a"] + 2 * x["b"]), PEOPLE)
+    given = {"seed": 0, "progress": False, "posterior": False, "store": store, "rules": []} | options
+    return explainer.explain_many(rows, TARGET, **given)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of forty rows in three partitions, which no test changes."""
+    return answers_of(tmp_path_factory.mktemp("stores") / "s")
+
+
+@pytest.fixture
+def copied(stored, tmp_path):
+    shutil.copytree(stored.folder, tmp_path / "s")
+    return tmp_path / "s"
+
+
+def test_a_store_says_what_the_table_in_memory_says(stored):
+    table = answers_of(None)
+    again = gbce.load(stored.folder)
+    assert len(again) == len(list(again)) == 40
+    assert again.complete
+    for name in ("answers", "diagnostics", "errors"):
+        found, expected = getattr(again, name), getattr(table, name)
+        (pd.testing.assert_series_equal if name == "errors" else pd.testing.assert_frame_equal)(found, expected)
+    pd.testing.assert_frame_equal(again.changes(), table.changes("answer"))
+    pd.testing.assert_frame_equal(again.rows.rename_axis(None), PEOPLE[:40])
+    reasons = {"a": "Too little a", "b": "Too little b"}
+    pd.testing.assert_frame_equal(again.letters(reasons), table.letters(reasons))
+    assert str(again[7]) == str(table[7])
+    assert again.summary().splitlines()[:3] == table.summary().splitlines()[:3]
+    assert again.to_html().startswith("<!doctype html>")
+    pd.testing.assert_frame_equal(
+        gbce.group_costs(again, PEOPLE["a"][:40] > 0), gbce.group_costs(table, PEOPLE["a"][:40] > 0)
+    )
+    for ask in (lambda: again.pointwise, lambda: again.changes("Nearest"), lambda: again.explanation(7)):
+        with pytest.raises(ValueError, match=r"needs the draws, which this store does not keep: .*keep='draws'"):
+            ask()
+    with pytest.raises(KeyError, match="no row 'x' in the store"):
+        again["x"]
+
+
+def test_other_programs_read_the_partitions(stored):
+    polars = pytest.importorskip("polars")
+    whole = pd.read_parquet(stored.folder / "answers")
+    assert whole["position"].tolist() == list(range(40))
+    assert [*whole.columns[:2], *whole.columns[-2:]] == ["position", "label", "row_a", "row_b"]
+    np.testing.assert_array_equal(whole[["row_a", "row_b"]], PEOPLE[:40])
+    np.testing.assert_array_equal(whole["answer_a"] + 2 * whole["answer_b"] >= 2.0, whole["reached"])
+    assert polars.read_parquet(stored.folder / "answers").to_pandas().equals(whole)
+
+
+def test_a_damaged_partition_is_computed_again(stored, copied):
+    rng = np.random.default_rng(0)
+    for name in ("part-000000.parquet", "part-000002.parquet"):
+        path = copied / "answers" / name
+        whole = bytearray(path.read_bytes())
+        whole[int(rng.integers(len(whole) // 2))] ^= 0xFF
+        path.write_bytes(whole[: rng.integers(1, len(whole))] if name.endswith("2.parquet") else whole)
+    with pytest.raises(gbce.FileError, match=r"damaged.*computes it again"):
+        gbce.load(copied).frame()
+    with pytest.warns(UserWarning, match=r"part-00000\d.parquet is damaged and computed again"):
+        again = answers_of(copied)
+    pd.testing.assert_frame_equal(again.frame(), stored.frame())
+
+
+def test_no_flipped_byte_goes_unnoticed(stored, copied):
+    path, rng = copied / "answers" / "part-000001.parquet", np.random.default_rng(1)
+    whole, expected, noticed = path.read_bytes(), stored.frame(), 0
+    for place in rng.integers(len(whole), size=25):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            pd.testing.assert_frame_equal(gbce.load(copied).frame(), expected)
+        except ValueError:
+            noticed += 1
+    assert noticed > 12
+
+
+def test_a_partition_of_another_run_is_refused(stored, copied, tmp_path):
+    other = answers_of(tmp_path / "other", factor=1.5)
+    shutil.copy(other.folder / "answers" / "part-000001.parquet", copied / "answers")
+    with pytest.raises(ValueError, match=r"part-000001.parquet belongs to another run.* Delete it"):
+        answers_of(copied)
+    (copied / "answers" / "part-000001.parquet").unlink()
+    pd.testing.assert_frame_equal(answers_of(copied).frame(), stored.frame())
+    (copied / "answers" / "part-000001.parquet").rename(copied / "answers" / "part-000000.parquet")
+    with pytest.raises(ValueError, match="or as another partition"):
+        answers_of(copied)
+
+
+def test_a_folder_in_use_is_refused_before_anything_is_written(tmp_path):
+    begun, end = threading.Event(), threading.Event()
+
+    def slow(rows):
+        begun.set()
+        end.wait()
+        return rows.sum(axis=1)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, tmp_path / "s", model=slow)
+        begun.wait()
+        with pytest.raises(ValueError, match=f"is in use by process {os.getpid()} on .*: wait until it ends"):
+            run(tmp_path / "s")
+        assert [path.name for path in (tmp_path / "s").iterdir()] == [".lock"]
+        end.set()
+        assert len(first.result()) == 3
+
+
+def test_streams_give_the_table_of_the_frame(stored, tmp_path):
+    PEOPLE[:40].to_parquet(tmp_path / "rows.parquet")
+    cuts = [0, 3, 21, 40]
+    frames = (PEOPLE[start:stop] for start, stop in pairwise(cuts))
+    for name, rows in (("path", tmp_path / "rows.parquet"), ("frames", frames)):
+        table = answers_of(tmp_path / name, rows=rows)
+        pd.testing.assert_frame_equal(table.frame(), stored.frame())
+        assert len(table) == 40
+    pd.testing.assert_frame_equal(answers_of(None, rows=tmp_path / "rows.parquet").answers, stored.answers)
+    pd.testing.assert_frame_equal(answers_of(tmp_path / "path", rows=PEOPLE[:40]).frame(), stored.frame())
+    with pytest.raises(ValueError, match="rows changed"):
+        answers_of(tmp_path / "frames", rows=iter([PEOPLE[:10]]))
+    with pytest.raises(ValueError, match="no column 'b'"):
+        answers_of(tmp_path / "bad", rows=iter([PEOPLE[["a"]]]))
+    with pytest.raises(ValueError, match="need the number of rows"):
+        answers_of(tmp_path / "bad", rows=iter([PEOPLE]), total_model_rows=10_000)
+
+
+def test_a_row_of_a_stream_that_does_not_fit_is_a_line(stored, tmp_path):
+    rows = PEOPLE[:40].astype(object)
+    rows.loc[17, "a"] = "many"
+    with pytest.warns(UserWarning, match=r"1 of 40 rows could not be explained, first row 17: .*many"):
+        table = answers_of(tmp_path / "s", rows=iter([rows]))
+    assert table.errors.index.tolist() == [17]
+    pd.testing.assert_frame_equal(table.answers.drop(17), stored.answers.drop(17))
+    assert table.frame().loc[17, ["status", "kind"]].tolist() == ["failed", ""]
+    assert table.to_html()
+    with pytest.raises(ValueError, match=r"row 17: .*many"):
+        answers_of(tmp_path / "t", rows=iter([rows]), on_error="raise")
+
+
+def test_values_of_every_kind_come_back(tmp_path):
+    rng = np.random.default_rng(2)
+    kinds = pd.DataFrame({
+        "real": rng.normal(size=60), "whole": rng.integers(0, 9, 60), "flag": rng.random(60) < 0.5,
+        "word": rng.choice(["x", "y"], 60), "kind": pd.Categorical(rng.choice(["p", "q", "r"], 60)),
+        "gap": pd.array(rng.integers(0, 5, 60), dtype="Int64"),
+        "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 60), unit="D"),
+    })  # fmt: skip
+    kinds.loc[[3, 4], "gap"] = pd.NA
+    kinds.loc[5, "real"] = np.nan
+    explainer = gbce.Explainer(lambda x: x["whole"] + 2.0 * x["flag"] + (x["kind"] == "p"), kinds)
+    options = {"seed": 0, "posterior": False, "rules": [], "progress": False}
+    rows = kinds[:8].set_axis([f"case {i}" for i in range(8)])
+    stored = explainer.explain_many(rows, gbce.AtLeast(8.0), store=tmp_path / "s", **options)
+    table, again = explainer.explain_many(rows, gbce.AtLeast(8.0), **options), stored.read()
+    np.testing.assert_array_equal(again.encoded.x0, table.encoded.x0)
+    np.testing.assert_array_equal(again.encoded.answers, table.encoded.answers)
+    pd.testing.assert_frame_equal(again.changes("answer"), table.changes("answer"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
-def test_a_pipe_in_a_store_is_no_file(tmp_path):
-    run(tmp_path / "s")
-    for name, says in (("row-000001.gbce", "it is not a regular file"), ("run.json", "is damaged")):
-        (tmp_path / "s" / name).unlink()
-        os.mkfifo(tmp_path / "s" / name)
-        with pytest.raises(ValueError, match=says):
-            run(tmp_path / "s")
-        (tmp_path / "s" / name).unlink()
-        if name.startswith("row"):
-            run(tmp_path / "s")
+def test_a_pipe_in_a_store_is_no_file(copied, stored):
+    (copied / "answers" / "part-000001.parquet").unlink()
+    os.mkfifo(copied / "answers" / "part-000001.parquet")
+    with pytest.warns(UserWarning, match="damaged and computed again: it is not a regular file"):
+        pd.testing.assert_frame_equal(answers_of(copied).frame(), stored.frame())
+    (copied / "run.json").unlink()
+    os.mkfifo(copied / "run.json")
+    with pytest.raises(ValueError, match="is damaged"):
+        answers_of(copied)

@@ -39,7 +39,7 @@ def test_a_class_label_asks_for_a_decision_for_it(classes, label):
 
 def test_labels_and_names_work_for_many_rows_with_a_store_and_for_sensitivity(tmp_path):
     explainer = fitted(["bad", "good"])
-    options = {"seed": 0, "progress": False, "store": tmp_path}
+    options = {"seed": 0, "progress": False, "store": tmp_path, "keep": "draws"}
     short = explainer.explain_many(DATA.iloc[:3], "good", rules=["Mean", "MAP"], **options)
     again = explainer.explain_many(DATA.iloc[:3], gbce.Class("good"), rules=[gbce.Mean(), gbce.MAP()], **options)
     pd.testing.assert_frame_equal(short.pointwise, again.pointwise)  # the store knows it as the same question

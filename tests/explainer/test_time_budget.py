@@ -377,8 +377,9 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
     ).all()  # 300 for the spread, 300 for known rows, 48 for a store's note
     assert whole.diagnostics["n_model_rows"].sum() > 4_500
     explainer = gbce.Explainer(model, DATA, space=SPACE)
+    options |= {"keep": "draws"}
     explainer.explain_many(rows, target, store=tmp_path / "s", **options)
-    (tmp_path / "s" / "row-000002.gbce").unlink()
+    (tmp_path / "s" / "draws" / "row-000002.gbce").unlink()
     resumed = explainer.explain_many(rows, target, store=tmp_path / "s", **options)
     assert resumed.pointwise.equals(whole.pointwise)
     with pytest.raises(ValueError, match="max_model_rows changed"):
@@ -386,7 +387,7 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
     with pytest.raises(ValueError, match="time_budget changed"):
         explainer.explain_many(rows, target, store=tmp_path / "s", time_budget=9.0, **options)
     with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 for the set-up"):
-        explainer.explain_many(rows, target, **options | {"total_model_rows": 305})
+        explainer.explain_many(rows, target, **options | {"total_model_rows": 305, "keep": None})
 
 
 def test_groups_side_by_side_have_the_time_at_the_same_time(clock):

@@ -155,8 +155,8 @@ def test_the_same_seed_gives_the_same_and_files_keep_them(asked, tmp_path):
         pd.testing.assert_frame_equal(again.menu().table, explanation.menu().table)
         assert str(again.menu()) == str(explanation.menu())
     rows = explainer.space.frame(explanation.row.x)
-    explainer.explain_many(rows, target, seed=0, progress=False, store=tmp_path / "many")
-    twin = gbce.load(next((tmp_path / "many").glob("row-*.gbce")))
+    explainer.explain_many(rows, target, seed=0, progress=False, store=tmp_path / "many", keep="draws")
+    twin = gbce.load(tmp_path / "many" / "draws" / "row-000000.gbce")
     pd.testing.assert_frame_equal(twin.alternatives(5).table, explanation.alternatives(5).table)
     pd.testing.assert_frame_equal(twin.menu().table, explanation.menu().table)
 

@@ -154,7 +154,7 @@ def test_a_file_is_on_the_disk_before_its_name_is(good, tmp_path, monkeypatch):
     done.clear()
     explainer = gbce.Explainer(score, DATA, sampler=QUICK)
     explainer.explain_many(DATA.iloc[:1], gbce.AtLeast(4.0), rules=[], seed=0, store=tmp_path / "run", progress=False)
-    assert done == ["file", "name", "folder"] * 2  # the note of the run, and the row
+    assert done == ["file", "name", "folder"] * 2  # the note of the run, and the partition
 
 
 WRITER = """
@@ -192,12 +192,12 @@ def test_what_a_killed_process_left_is_cleared_and_what_a_live_one_writes_is_not
 
 
 def test_a_store_that_holds_only_what_was_left_is_usable(tmp_path):
-    for name in ("run.json", "row-000003.gbce"):
+    for name in ("run.json", "part-000003.parquet"):
         (tmp_path / f".{name}.{'0' * 32}.part").write_bytes(b"half")
     explainer = gbce.Explainer(score, DATA, sampler=QUICK)
     table = explainer.explain_many(DATA.iloc[:2], gbce.AtLeast(4.0), rules=[], seed=0, store=tmp_path, progress=False)
     assert len(table.diagnostics) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["row-000000.gbce", "row-000001.gbce", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "answers", "run.json"]
 
 
 def test_only_what_is_ours_is_cleared(tmp_path):

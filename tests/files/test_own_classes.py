@@ -146,25 +146,26 @@ def test_several_rows_with_own_rules_are_kept_and_resumed(explainer, tmp_path):
     whole = explainer.explain_many(DATA[:3], WISH, **options)
     assert not len(whole.errors)
     assert set(whole.pointwise.index.get_level_values("rule")) >= {"Cheapest", "Trio [far]", "Bare", "Halfway"}
-    stored = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options)
-    (tmp_path / "s" / "row-000001.gbce").unlink()
-    resumed = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options)
+    stored = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", keep="draws", **options)
+    (tmp_path / "s" / "draws" / "row-000001.gbce").unlink()
+    resumed = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", keep="draws", **options)
     for table in (stored, resumed):
         pd.testing.assert_frame_equal(table.pointwise, whole.pointwise, check_exact=True)
         pd.testing.assert_frame_equal(table.diagnostics, stored.diagnostics, check_exact=True)
         assert table.summary().splitlines()[:2] == whole.summary().splitlines()[:2]
     others = [own.Cheapest(count=8), *rules[1:]]
     with pytest.raises(ValueError, match="rules changed"):
-        explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options | {"rules": others})
+        explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", keep="draws", **options | {"rules": others})
 
 
 def test_own_classes_go_to_other_processes_and_come_back(tmp_path):
     explainer = explainer_of(sampler=own.OwnSampler(), prior=own.Pulled())
     options = {"rules": [own.Trio(), own.Halfway()], "seed": 0, "progress": False}
     alone = explainer.explain_many(DATA[:17], own.Near(1.0), **options)
-    both = explainer.explain_many(DATA[:17], own.Near(1.0), n_jobs=2, store=tmp_path / "s", **options)
+    options |= {"store": tmp_path / "s", "keep": "draws"}
+    both = explainer.explain_many(DATA[:17], own.Near(1.0), n_jobs=2, **options)
     pd.testing.assert_frame_equal(both.pointwise, alone.pointwise, check_exact=True)
-    last = gbce.load(tmp_path / "s" / "row-000016.gbce")
+    last = gbce.load(tmp_path / "s" / "draws" / "row-000016.gbce")
     assert (last.rules, last.target) == ((own.Trio(), own.Halfway()), own.Near(1.0))
     assert [decision.rule for decision in last.decisions] == [own.Trio()] * 3 + [own.Halfway()]
 
@@ -238,10 +239,10 @@ def test_an_own_target_is_asked_for_everywhere(model, target, tmp_path):
     assert explainer.survival(explanation, others)["survival"].iloc[:2].tolist() == [
         float(reached) for reached in explanation.pointwise["reached"]
     ]
-    options = {"rules": [gbce.MAP()], "seed": 0, "progress": False}
-    stored = explainer.explain_many(DATA[:2], target, store=tmp_path / "s", **options)
-    (tmp_path / "s" / "row-000000.gbce").unlink()
-    resumed = explainer.explain_many(DATA[:2], target, store=tmp_path / "s", **options)
+    options = {"rules": [gbce.MAP()], "seed": 0, "progress": False, "store": tmp_path / "s", "keep": "draws"}
+    stored = explainer.explain_many(DATA[:2], target, **options).read()
+    (tmp_path / "s" / "draws" / "row-000000.gbce").unlink()
+    resumed = explainer.explain_many(DATA[:2], target, **options)
     pd.testing.assert_frame_equal(resumed.pointwise, stored.pointwise, check_exact=True)
     again = gbce.load(saved(explanation, tmp_path))
     equal_tables(again, explanation)
@@ -361,7 +362,7 @@ def test_an_own_prior_learns_and_is_used_everywhere(tmp_path):
             assert len(ask()) > 0, name
     with pytest.raises(ValueError, match="made with another prior"):
         explainer_of(prior=own.Pulled(0.4)).assess(again, again.counterfactuals)
-    options = {"rules": [own.Cheapest()], "seed": 0, "progress": False, "store": tmp_path / "s"}
+    options = {"rules": [own.Cheapest()], "seed": 0, "progress": False, "store": tmp_path / "s", "keep": "draws"}
     stored = explainer.explain_many(DATA[:2], WISH, **options)
     resumed = explainer_of(prior=prior).explain_many(DATA[:2], WISH, **options)
     pd.testing.assert_frame_equal(resumed.pointwise, stored.pointwise, check_exact=True)
@@ -387,7 +388,7 @@ def test_an_own_sampler_and_its_report_come_through(tmp_path):
         assert one.diagnostics["stages"] == (2_000, 300)
     for name, ask in questions(explainer, again, ROW, WISH, [total]).items():
         assert len(ask()) > 0, name
-    options = {"rules": [own.Cheapest()], "seed": 0, "progress": False, "store": tmp_path / "s"}
+    options = {"rules": [own.Cheapest()], "seed": 0, "progress": False, "store": tmp_path / "s", "keep": "draws"}
     stored = explainer.explain_many(DATA[:2], WISH, **options)
     resumed = explainer_of(sampler=own.OwnSampler()).explain_many(DATA[:2], WISH, **options)
     pd.testing.assert_frame_equal(resumed.diagnostics, stored.diagnostics, check_exact=True)

@@ -137,7 +137,7 @@ CANNOT = {
 def test_what_needs_every_point_says_so_and_how_to_keep_them(made, ask, what, tmp_path):
     whole = made("two models")
     ask(whole)  # which can be asked of the whole
-    sentence = rf"^{what} needs every evaluated point.*explanation\.save\(path, pool=True\).*keep_pool=True\)$"
+    sentence = rf"^{what} needs every evaluated point.*explanation\.save\(path, pool=True\).*keep='pool'\)$"
     with pytest.raises(ValueError, match=sentence):
         ask(slim(whole, tmp_path))
 
@@ -267,11 +267,11 @@ def test_no_memory_is_taken_for_what_a_file_claims(made, name, tmp_path):
 # --- stores -----------------------------------------------------------------------------------------------------------
 
 
-def many(store, rows=4, seed=0, **options):
+def many(store, rows=4, seed=0, keep="draws", **options):
     explainer = gbce.Explainer(score_of, DATA, sampler=gbce.SMC(precision="quick"))
     target, rules = gbce.AtLeast(1.0, scale=0.5), ["MAP", "Mean"]
     return explainer.explain_many(
-        DATA.iloc[:rows], target, rules=rules, seed=seed, progress=False, store=store, **options
+        DATA.iloc[:rows], target, rules=rules, seed=seed, progress=False, store=store, keep=keep, **options
     )
 
 
@@ -282,39 +282,39 @@ def same_tables(one, other):
 
 
 def sizes(store):
-    return [path.stat().st_size for path in sorted(store.glob("row-*.gbce"))]
+    return [path.stat().st_size for path in sorted((store / "draws").glob("row-*.gbce"))]
 
 
 def test_a_store_keeps_the_pool_only_when_asked(tmp_path):
     table = many(tmp_path / "slim", rows=2)
-    whole = many(tmp_path / "whole", rows=2, keep_pool=True)
+    whole = many(tmp_path / "whole", rows=2, keep="pool")
     same_tables(table, whole)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same_tables(many(tmp_path / "slim", rows=2), table)  # read back
-        same_tables(many(tmp_path / "whole", rows=2, keep_pool=True), table)
+        same_tables(many(tmp_path / "whole", rows=2, keep="pool"), table)
     after, before = np.mean(sizes(tmp_path / "slim")), np.mean(sizes(tmp_path / "whole"))
     assert after < 0.4 * before, f"bytes per row: {before:,.0f} with the pool, {after:,.0f} without"
-    assert gbce.load(tmp_path / "whole" / "row-000000.gbce").path().shape[0] > 10
+    assert gbce.load(tmp_path / "whole" / "draws" / "row-000000.gbce").path().shape[0] > 10
     with pytest.raises(ValueError, match=r"path\(\) needs every evaluated point"):
-        gbce.load(tmp_path / "slim" / "row-000000.gbce").path()
+        gbce.load(tmp_path / "slim" / "draws" / "row-000000.gbce").path()
+    with pytest.raises(ValueError, match=r"different run \(keep changed\)"):
+        many(tmp_path / "slim", rows=2, keep="pool")
 
 
-def test_a_store_goes_on_with_the_other_option_and_says_what_stays(tmp_path):
-    table = many(tmp_path / "one")
+def test_draws_that_are_missing_are_drawn_again(tmp_path):
+    table = many(tmp_path / "one").read()
     for position in (1, 3):
-        (tmp_path / "one" / f"row-{position:06d}.gbce").unlink()
-    with pytest.warns(UserWarning, match=r"2 of 4 rows were already in the store .* without their evaluated points"):
-        same_tables(many(tmp_path / "one", keep_pool=True), table)
-    kept = [gbce.load(path).draws.record is None for path in sorted((tmp_path / "one").glob("row-*.gbce"))]
-    assert kept == [False, True, False, True]
-    same_tables(many(tmp_path / "one"), table)  # rows with more than was asked for are no reason to say anything
+        (tmp_path / "one" / "draws" / f"row-{position:06d}.gbce").unlink()
+    again = many(tmp_path / "one")
+    assert again.n_model_rows < 0.7 * table.n_model_rows
+    same_tables(again, table)
 
 
-@pytest.mark.parametrize("keep_pool", [None, 1, "yes"])
-def test_bad_keep_pool_is_refused(keep_pool, tmp_path):
-    with pytest.raises(TypeError, match=rf"keep_pool must be True or False, not {keep_pool!r}"):
-        many(tmp_path / "one", keep_pool=keep_pool)
-    with pytest.raises(ValueError, match="keep_pool applies to the files of a store"):
-        many(None, keep_pool=True)
+@pytest.mark.parametrize("keep", [True, 1, "yes"])
+def test_a_bad_keep_is_refused(keep, tmp_path):
+    with pytest.raises(ValueError, match=rf"keep must be 'draws', 'pool' or None, not {keep!r}"):
+        many(tmp_path / "one", keep=keep)
+    with pytest.raises(ValueError, match="keep applies to the files of a store"):
+        many(None, keep="pool")
     assert not list(tmp_path.iterdir())

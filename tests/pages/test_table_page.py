@@ -54,7 +54,7 @@ ASKED.loc["p05", ["income", "debt"]] = [3000.0, 10.0]  # reaches the target as i
 
 
 def explain(rows=ASKED, model=score, data=PEOPLE, target=TARGET, rules=RULES, **options):
-    kept = {name: options.pop(name) for name in ("store",) if name in options}
+    kept = {name: options.pop(name) for name in ("store", "keep") if name in options}
     explainer = gbce.Explainer(model, data, sampler=QUICK, **options)
     return explainer.explain_many(rows, target, rules=rules, seed=1, progress=False, **kept)
 
@@ -323,9 +323,8 @@ def test_columns_can_be_added_and_rows_copied(table, open_page):
 
 
 def test_a_table_from_a_store_has_the_same_page(tmp_path):
-    rows, options = ASKED.iloc[:2], {"store": tmp_path / "run", "rules": "MAP"}
-    once, again = (table_payload(explain(rows, **options)) for _ in range(2))
-    assert again["calls"] < once["calls"]
+    rows, options = ASKED.iloc[:2], {"store": tmp_path / "run", "keep": "draws", "rules": "MAP"}
+    once, again = (table_payload(table) for table in (explain(rows, rules="MAP"), explain(rows, **options).read()))
     for name in ("calls", "asked"):
         once.pop(name), again.pop(name)
     assert json.dumps(once) == json.dumps(again)

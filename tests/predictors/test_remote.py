@@ -181,12 +181,13 @@ def test_remote_model_is_known_by_address_and_version_and_not_asked(endpoint, tm
 
     def many(one):
         return one.explain_many(
-            X[:2], gbce.AtLeast(2.0, scale=1, tolerance=0), rules=[], seed=0, progress=False, store=tmp_path / "s"
-        )
+            X[:2], gbce.AtLeast(2.0, scale=1, tolerance=0), rules=[], seed=0, progress=False, store=tmp_path / "s",
+            keep="draws",
+        )  # fmt: skip
 
     _, first = explainer(version="1")
     many(first)
-    one = gbce.load(tmp_path / "s" / "row-000000.gbce")
+    one = gbce.load(tmp_path / "s" / "draws" / "row-000000.gbce")
     remote, again = explainer(version="1")
     assert many(again).n_model_rows == 0
     again.decide(one, gbce.Mean())

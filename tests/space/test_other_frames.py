@@ -104,9 +104,10 @@ def test_a_model_of_polars_expressions_is_explained_saved_and_loaded(rows, tmp_p
     pd.testing.assert_frame_equal(explainer.decide(again, gbce.MAP()), explainer.decide(explanation, gbce.MAP()))
     judged = explainer.assess(explanation, rows[:2])
     assert len(judged) == 2
-    table = explainer.explain_many(rows, target, rules=[gbce.MAP()], seed=0, progress=False, store=tmp_path / "many")
+    store = {"store": tmp_path / "many", "keep": "draws"}
+    table = explainer.explain_many(rows, target, rules=[gbce.MAP()], seed=0, progress=False, **store)
     assert len(table.counterfactuals) == 3
-    assert gbce.load(sorted((tmp_path / "many").glob("*.gbce"))[0]).space.layout == space.layout
+    assert gbce.load(sorted((tmp_path / "many" / "draws").glob("*.gbce"))[0]).space.layout == space.layout
 
 
 def test_the_form_of_the_data_changes_no_number():

@@ -543,8 +543,8 @@ def stores_and_processes() -> Any:
     explainer, rows = _grants()
     options = {"rules": ["MAP"], "seed": 1, "progress": False}
     with tempfile.TemporaryDirectory() as folder:
-        first = explainer.explain_many(rows, gbce.Class(True), store=Path(folder) / "a", **options)
-        again = explainer.explain_many(rows, gbce.Class(True), store=Path(folder) / "a", **options)
+        first = explainer.explain_many(rows, gbce.Class(True), store=Path(folder) / "a", **options).read()
+        again = explainer.explain_many(rows, gbce.Class(True), store=Path(folder) / "a", **options).read()
         two = explainer.explain_many(rows, gbce.Class(True), n_jobs=2, **options)
         quick = explainer.explain_many(rows, gbce.Class(True), posterior=False, **options)
         short = explainer.explain_many(rows, gbce.Class(True), total_model_rows=9_000, **options)

@@ -142,18 +142,18 @@ def test_a_change_is_saved_as_the_target_it_came_down_to(tmp_path):
 
 def test_many_rows_change_from_where_each_is(tmp_path):
     rows = np.array([[2.0, 0.0], [-1.0, 1.0], [0.5, 0.0]])
-    change = gbce.Change(1)
-    table = explainer().explain_many(rows, change, rules=[gbce.MAP()], seed=0, progress=False, store=tmp_path / "s")
+    change, store = gbce.Change(1), {"store": tmp_path / "s", "keep": "draws"}
+    table = explainer().explain_many(rows, change, rules="MAP", seed=0, progress=False, **store)
     one = explainer().explain_many(rows[1:2], change, rules=[gbce.MAP()], seed=0, progress=False)
     assert len(one.counterfactuals) == 1
     for position, row in enumerate(rows):
-        kept = gbce.load(tmp_path / "s" / f"row-{position:06d}.gbce")
+        kept = gbce.load(tmp_path / "s" / "draws" / f"row-{position:06d}.gbce")
         assert kept.target.y == pytest.approx(linear(row) + 1)
         assert kept.row.outputs[0, 0] == pytest.approx(linear(row))
-    again = explainer().explain_many(rows, change, rules=[gbce.MAP()], progress=False, store=tmp_path / "s")
+    again = explainer().explain_many(rows, change, rules="MAP", progress=False, **store)
     assert again.counterfactuals.equals(table.counterfactuals)
     with pytest.raises(ValueError, match="target changed"):
-        explainer().explain_many(rows, gbce.Change(2), rules=[gbce.MAP()], progress=False, store=tmp_path / "s")
+        explainer().explain_many(rows, gbce.Change(2), rules="MAP", progress=False, **store)
 
 
 def test_a_change_costs_no_further_model_call():
@@ -387,8 +387,9 @@ def test_lists_and_weights_survive_a_file(tmp_path):
 def test_many_rows_with_several_outputs_settle_one_by_one(tmp_path):
     rows = DATA[:3]
     wish = gbce.Multi([gbce.Change(0.5), None])
-    explainer(two).explain_many(rows, wish, rules=[gbce.MAP()], seed=0, progress=False, store=tmp_path / "s")
+    store = {"store": tmp_path / "s", "keep": "draws"}
+    explainer(two).explain_many(rows, wish, rules=[gbce.MAP()], seed=0, progress=False, **store)
     for position, row in enumerate(rows):
-        kept = gbce.load(tmp_path / "s" / f"row-{position:06d}.gbce")
+        kept = gbce.load(tmp_path / "s" / "draws" / f"row-{position:06d}.gbce")
         assert kept.target.targets[0].y == pytest.approx(two(row)[0] + 0.5)
         assert kept.target.targets[1] is None

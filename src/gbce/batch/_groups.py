@@ -9,6 +9,7 @@ from scipy.special import ndtri, stdtrit
 
 from gbce._validation import is_number
 from gbce.base import Array
+from gbce.batch._stored import StoredTable
 from gbce.batch._table import ANSWER, ExplanationTable, record_of, stack_records
 from gbce.decisions import Rule
 from gbce.explanation import Explanation, Status
@@ -20,7 +21,7 @@ POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the 
 
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
-Explanations = ExplanationTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
+Explanations = ExplanationTable | StoredTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
 
 
 def group_costs(
@@ -36,7 +37,7 @@ def group_costs(
 
     Parameters
     ----------
-    explanations : ExplanationTable, sequence or mapping of Explanation
+    explanations : ExplanationTable, StoredTable, sequence or mapping of Explanation
         Explanations of one row each.
     groups : sequence, Series or mapping
         The group of each row: in order, or by row label.
@@ -139,6 +140,10 @@ def group_changes(
     table = _as_table(explanations)
     labels = label_groups(groups, table.diagnostics.index)
     _require_options(mass, n_bootstrap)
+    if not len(table.importance):
+        raise ValueError(
+            "group_changes needs the draws, which this store does not keep: explain_many(..., keep='draws') keeps them"
+        )
     features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
     change, error, prior = (
         table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
@@ -146,7 +151,7 @@ def group_changes(
     counted = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
     most = _bound_changes(table, len(features))
     shift = None
-    if not isinstance(explanations, ExplanationTable):
+    if not isinstance(explanations, (ExplanationTable, StoredTable)):
         shift = np.array([_mean_shift(one) for one in _as_list(explanations)])
     parts = []
     for group in pd.unique(labels):
@@ -230,6 +235,8 @@ def _as_list(explanations: Any) -> list[Explanation]:
 
 
 def _as_table(explanations: Any) -> ExplanationTable:
+    if isinstance(explanations, StoredTable):
+        return explanations.read()
     if isinstance(explanations, ExplanationTable):
         return explanations
     if isinstance(explanations, Explanation) or not isinstance(explanations, (Mapping, Sequence)):

@@ -1,311 +1,301 @@
-"""A folder of finished rows with a description of their run, by which a later run is recognised as the same.
+"""A folder of finished rows: a Parquet data set of partitions, each whole or not at all, and the run they belong to.
 
-A run is described by plain data: values as they are, functions and models by what they return for a few rows.
+``run.json`` has the question and the space, ``answers/part-000000.parquet`` and so on the rows, ``draws`` the draws if
+they were asked for. One process at a time writes to it.
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import re
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import JUDGING, seed_numbers, stream
-from gbce.base import Array, Rule, Target
-from gbce.budget import Budget
-from gbce.explainer import Session
+from gbce.base import Array, Target
+from gbce.batch._columns import cast, stored_schema
+from gbce.batch._question import same_content
 from gbce.explanation import Explanation
-from gbce.files import clear_leftovers, is_partial, load_part, save, whole_file
-from gbce.predictors import Panel, Predictor, pick_rows, same_answers
-from gbce.space import Computed, Constraint, Space
-from gbce.targets import Loss
+from gbce.files import FileError, clear_leftovers, is_partial, load_part, locked, save, whole_file, write_object
+from gbce.space import Space, space_fields, space_of
 
-__all__ = ["Probe", "Store", "content", "describe_run", "outputs_content", "rows_to_describe", "same_content"]
+__all__ = ["RUN", "Keep", "PartitionError", "Store", "draws_path", "parquet", "save_draws"]
 
-_RUN = "run.json"
-_FORMAT = 4  # of the description of a run
-_DIGITS = 9  # of a number: the last bits of estimates from the data differ between processors
-_MAX_WRITTEN_OUT = 64  # numbers of an array; a longer one is kept as a digest. Chosen by hand, for readable files
-# Rows on which functions are called, all chosen by hand: enough to tell functions apart, few enough to cost little.
-_N_SPREAD = 512  # beside those of the data, for constraints
-_SPREAD = 2.0  # standard deviation of numbers in these around the data, in units of scale
-_N_DISTANCES_FROM = 3  # rows from which a distance is computed
-_TRIED_OUTPUTS = (-3.0, 3.0)  # range of outputs for a loss if no model was evaluated
-_OUTPUTS = "said"  # key of numbers that are compared up to rounding, as written in run files
-_ROLES = ((Constraint, "constraint"), (Computed, "computed"), (Loss, "loss"))  # of the functions of these classes
+Keep = Literal["draws", "pool"] | None
 
-# --- options as plain data -------------------------------------------------------------------------------------------
+RUN, PARTS, DRAWS, LOCK = "run.json", "answers", "draws", ".lock"
+_FORMAT = 5  # of the folder
+_PART = re.compile(r"part-(\d{6,})\.parquet")
+_OURS = re.compile(rf"{re.escape(RUN)}|{_PART.pattern}")
+_KEY = b"gbce"  # of our entry in the metadata of a partition
 
 
-@dataclasses.dataclass(frozen=True)
-class Probe:
-    """Arguments to call functions with: encoded rows ``(n, d)`` and outputs ``(n,)`` or ``(n, c)``."""
-
-    space: Space
-    rows: Array
-    outputs: Array | None = None
-
-    def call(self, name: str, function: Callable[..., Any]) -> Any:
-        """Call a function by the name of its option and return the numbers, or a name if no call succeeds."""
-        known = getattr(function, "__qualname__", type(function).__qualname__)
-        for attempt in self._list_attempts(name, function):
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")  # of no interest to the user
-                    return outputs_content(attempt())
-            except Exception as error:  # not defined for such rows: the error identifies it
-                known = type(error).__name__
-        return known
-
-    def _list_attempts(self, name: str, function: Callable[..., Any]) -> list[Callable[[], Any]]:
-        """Return possible calls of a function, the most informative one first."""
-        decode, rows = self.space.decode, self.rows
-        outputs = np.linspace(*_TRIED_OUTPUTS, len(rows)) if self.outputs is None else self.outputs
-        if name in ("constraint", "computed"):
-            return [lambda: function(decode(self._spread_rows())), lambda: function(decode(rows))]
-        if name == "distance":
-            return [lambda: [function(rows.copy(), row.copy()) for row in rows[:_N_DISTANCES_FROM]]]
-        if name == "loss":
-            return [lambda: function(outputs.copy())]
-        return [lambda: function(stream(0, JUDGING), len(rows))] if name == "noise" else []
-
-    def _spread_rows(self) -> Array:
-        """Return rows of the data and rows of independently resampled values, with noise on numbers.
-
-        Constraints differ by where they fail, and most of them never fail on the data.
-        """
-        rng, shape = stream(0, JUDGING), (_N_SPREAD, self.rows.shape[1])
-        mixed = np.take_along_axis(self.rows, rng.integers(len(self.rows), size=shape), axis=0)
-        numbers = np.array([feature.kind in ("real", "integer") for feature in self.space.features])
-        out = mixed + rng.normal(size=shape) * (_SPREAD * self.space.scale)
-        out = np.where(self.space.discrete, np.round(out), out)
-        low = [-np.inf if feature.low is None else feature.low for feature in self.space.features]
-        high = [np.inf if feature.high is None else feature.high for feature in self.space.features]
-        return np.vstack([self.rows, np.where(numbers, np.clip(out, low, high), mixed)])
+class PartitionError(Exception):
+    """A partition that is damaged, with the reason; it is computed again."""
 
 
-def content(thing: Any, probe: Probe, name: str = "", inside: tuple[int, ...] = ()) -> Any:
-    """Return the content of an option as JSON values that are the same in every process.
-
-    ``name`` is that of the option, ``inside`` has the ids of the objects it is a part of.
-    """
-    if thing is None or isinstance(thing, (bool, str)):
-        return thing
-    if isinstance(thing, (int, np.integer, np.bool_)):
-        return int(thing)
-    if isinstance(thing, (float, np.floating)):
-        return float(f"{thing:.{_DIGITS}g}")
-    if isinstance(thing, (np.ndarray, pd.Series, pd.DataFrame, pd.Index)):
-        return _fingerprint_array(np.asarray(thing))
-    if isinstance(thing, Mapping):
-        return {str(key): content(value, probe, name, inside) for key, value in thing.items()}
-    if isinstance(thing, (list, tuple)):
-        return [content(value, probe, name, inside) for value in thing]
-    if isinstance(thing, (set, frozenset)):
-        return sorted(repr(value) for value in thing)
-    options = _list_options(thing)
-    if options is None:
-        return probe.call(name, thing) if callable(thing) else re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
-    kind = type(thing).__name__
-    if id(thing) in inside:  # it contains itself
-        return kind
-    held = {key: content(value, probe, _call_role(thing, key), (*inside, id(thing))) for key, value in options}
-    if callable(thing):  # its results may depend on more than its options
-        held["returns"] = probe.call(name, thing)
-    return {"type": kind, **held}
+def parquet() -> Any:
+    """Return pyarrow's module of Parquet files, or raise an error that names the extra."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("stores and Parquet files need pyarrow: pip install 'gbce[parquet]'") from None
+    return pyarrow.parquet
 
 
-def outputs_content(values: Any) -> dict[str, Any]:
-    """Return numbers from a function or a model as content that :func:`same_content` compares up to rounding."""
-    return {_OUTPUTS: np.asarray(values, dtype=float).ravel().tolist()}
+def draws_path(folder: Path, position: int) -> Path:
+    """Return the file with the draws of the row at ``position``."""
+    return folder / DRAWS / f"row-{position:06d}.gbce"
 
 
-def same_content(before: Any, now: Any) -> bool:
-    """Whether two contents are equal, up to rounding of numbers from functions and models."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        if before.keys() != now.keys():
-            return False
-        if _OUTPUTS in now:
-            return same_answers(before[_OUTPUTS], now[_OUTPUTS])
-        return all(same_content(before[key], now[key]) for key in now)
-    if isinstance(before, list) and isinstance(now, list):
-        return len(before) == len(now) and all(map(same_content, before, now))
-    return bool(before == now) or (before != before and now != now)  # NaN in both
-
-
-def _list_options(thing: Any) -> Iterable[tuple[str, Any]] | None:
-    """Return the options of an object by name; None for a plain function or an object without options."""
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        return [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
-    if isinstance(thing, type) or hasattr(thing, "__code__") or not hasattr(thing, "__dict__"):
-        return None
-    return sorted(vars(thing).items())
-
-
-def _call_role(owner: Any, name: str) -> str:
-    """Return the role that decides how a function is called: that of its owner, else the name of the option."""
-    return next((role for kind, role in _ROLES if isinstance(owner, kind)), name)
-
-
-def _fingerprint_array(array: Array) -> Any:
-    """Return the shape with the values of a short array, or with a digest."""
-    if array.dtype.kind not in "fiub":
-        return hashlib.sha256(repr(array.tolist()).encode()).hexdigest()
-    if array.size <= _MAX_WRITTEN_OUT:
-        return [list(array.shape), [float(f"{value:.{_DIGITS}g}") for value in array.ravel().tolist()]]
-    # in single precision, to ignore the last bits; without the sign of zero
-    return [list(array.shape), hashlib.sha256((array.astype("float32") + 0.0).tobytes()).hexdigest()]
-
-
-# --- a folder of finished rows ---------------------------------------------------------------------------------------
+def save_draws(explanation: Explanation, folder: Path, position: int, keep: Keep, digest: str) -> None:
+    """Write the draws of a finished row atomically."""
+    save(explanation, draws_path(folder, position), pool=keep == "pool", run=digest)
 
 
 @dataclass(frozen=True)
 class Store:
-    """One file per explained row and a description of their run, whose digest ``question`` is in every file.
-
-    ``pool`` keeps every evaluated point of a row instead of the draws alone.
-    """
+    """The folder of a run that has begun: ``run`` is the content of its ``run.json``."""
 
     folder: Path
-    seeds: list[int]
-    question: str
-    pool: bool = False
+    run: Mapping[str, Any]
+    space: Space = field(repr=False)
+
+    # --- the run ------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(
-        cls, folder: str | Path, run: dict[str, Any], seeds: list[int] | None, n: int, pool: bool = False
-    ) -> "Store":
-        """Create a store, or continue one of the same run with the seeds of its ``n`` rows."""
+    @contextlib.contextmanager
+    def locked(cls, folder: str | Path) -> Iterator[Path]:
+        """Hold the lock of a folder that is empty or has a run; raise, before anything is written, for any other."""
+        parquet()
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        clear_leftovers(folder, lambda name: re.fullmatch(r"run\.json|row-\d+\.gbce", name) is not None)
-        note = folder / _RUN
-        present = [entry.name for entry in folder.iterdir() if not is_partial(entry.name)]
-        if not note.exists():
-            if present:
-                raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
-            given = seed_numbers(None, n) if seeds is None else seeds
-            begun = {**run, "seed": given[0] if len(set(given)) == 1 else given}
-            begun["question"] = hashlib.sha256(json.dumps(begun, sort_keys=True).encode()).hexdigest()
-            # of several processes that start at the same time, the first one writes the file and the others read it
-            with contextlib.suppress(FileExistsError), whole_file(note, new=True) as file:
-                file.write(json.dumps(begun, indent=1).encode())
-        before = _read_note(note)
-        if before.get("format") != run["format"]:
-            raise ValueError(
-                f"the store {folder} was written by another version of gbce, which described runs differently. Use "
-                "another folder."
-            )
-        kept = before["seed"]
-        store = cls(folder, kept if isinstance(kept, list) else [kept] * n, before["question"], pool)
-        differs = [name for name, value in run.items() if not same_content(before.get(name), value)]
-        if seeds is not None and seeds != store.seeds:
-            differs.append("seed")
+        present = [entry.name for entry in folder.iterdir() if not (is_partial(entry.name) or entry.name == LOCK)]
+        if present and not (folder / RUN).exists():
+            raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
+        try:
+            with locked(folder / LOCK):
+                clear_leftovers(folder, lambda name: _OURS.fullmatch(name) is not None)
+                yield folder
+        except BlockingIOError as error:
+            raise ValueError(f"the store {folder} is in use by {error}: wait until it ends, or use another") from None
+
+    @staticmethod
+    def is_begun(folder: Path) -> bool:
+        """Whether a folder has a run."""
+        return (folder / RUN).exists()
+
+    @classmethod
+    def begin(
+        cls,
+        folder: Path,
+        question: Mapping[str, Any],
+        known: Mapping[str, Any],
+        space: Space,
+        target: Target,
+        model: str,
+        size: int,
+        labels: Sequence[Any],
+    ) -> "Store":
+        """Begin a run, or continue the same one; raise if the folder holds another.
+
+        ``question`` decides the result and has to be the same; ``known`` (digest and number of the rows, seeds) only
+        where it is known both times, which for a stream it is not. ``labels`` are the first ones.
+        """
+        if not cls.is_begun(folder):
+            digest = hashlib.sha256(json.dumps([question, known], sort_keys=True).encode()).hexdigest()
+            run = {
+                "format": _FORMAT, "digest": digest, "question": question, **known, "rows_per_partition": size,
+                "labels": "int64" if all(map(_is_integer, labels)) else "str", "model": model,
+                "target": write_object(target), "schema": stored_schema(space), "space": space_fields(space),
+            }  # fmt: skip
+            _write_run(folder, run)
+        store = cls.open(folder)
+        before = store.run["question"]
+        differs = [name for name, value in question.items() if not same_content(before.get(name), value)]
+        differs += [name for name, value in known.items() if value is not None and store.run[name] not in (None, value)]
         if differs:
             raise ValueError(
                 f"folder {str(folder)!r} holds results of a different run ({', '.join(differs)} changed). Use another "
                 "folder, or delete this one."
             )
+        (folder / PARTS).mkdir(exist_ok=True)
+        if store.keep is not None:
+            (folder / DRAWS).mkdir(exist_ok=True)
+            clear_leftovers(folder / DRAWS, lambda name: name.startswith("row-"))
         return store
 
-    def path(self, position: int) -> Path:
-        """Return the file of the row at ``position``."""
-        return self.folder / f"row-{position:06d}.gbce"
+    @classmethod
+    def open(cls, folder: Path) -> "Store":
+        """Open a store to read it."""
+        note = folder / RUN
+        run: Any = None
+        try:
+            run = json.loads(note.read_text()) if note.is_file() else None
+            if run["format"] == _FORMAT:
+                return cls(folder, run, space_of(run["space"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            run = None
+        if run is None:
+            raise FileError(f"{note} is damaged or missing; use another folder, or delete this one")
+        raise FileError(
+            f"the store {folder} was written by another version of gbce, which described runs differently. Use "
+            "another folder."
+        )
 
-    def has(self, position: int) -> bool:
-        """Whether the row at ``position`` is finished."""
-        return self.path(position).exists()
+    @property
+    def keep(self) -> Keep:
+        """Whether draws, or every evaluated point, are kept beside the partitions."""
+        return self.run["question"]["keep"]
 
-    def load(self, position: int, row: Array, seed: int) -> Explanation:
-        """Load a finished row, after checking that it is the ``row (d,)`` at ``position`` with its seed."""
-        explanation, question = load_part(self.path(position))
+    @property
+    def size(self) -> int:
+        """The number of rows in a partition."""
+        return int(self.run["rows_per_partition"])
+
+    def seeds(self, start: int, n: int) -> list[int]:
+        """Return the seeds of ``n`` rows from position ``start``."""
+        kept = self.run["seed"]
+        return kept[start : start + n] if isinstance(kept, list) else [kept] * n
+
+    def finish(self, n: int) -> "Store":
+        """Record the number of rows of a stream, which was not known before."""
+        if self.run["n"] == n:
+            return self
+        run = {**self.run, "n": n}
+        _write_run(self.folder, run)
+        return Store(self.folder, run, self.space)
+
+    # --- partitions ---------------------------------------------------------------------------------------------------
+
+    def path(self, number: int) -> Path:
+        """Return the file of a partition."""
+        return self.folder / PARTS / f"part-{number:06d}.parquet"
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the partitions that are there, in order."""
+        if not (self.folder / PARTS).is_dir():
+            return []
+        found = [_PART.fullmatch(entry.name) for entry in (self.folder / PARTS).iterdir()]
+        return sorted(int(one[1]) for one in found if one is not None)
+
+    def write(self, number: int, frame: pd.DataFrame, rows: str) -> None:
+        """Write a partition, which is there when it is complete on disk and not before; ``rows`` is their digest."""
+        import pyarrow
+
+        note = {"run": self.run["digest"], "rows": rows, "number": number}
+        schema = pyarrow.schema([(name, _arrow_type(dtype)) for name, dtype in self.run["schema"].items()])
+        table = pyarrow.Table.from_pandas(frame, schema, preserve_index=False, safe=False)
+        # statistics of a few rows are larger than what they could save
+        options = {"store_schema": False, "write_statistics": False, "write_page_checksum": True}
+        try:
+            with (
+                whole_file(self.path(number), beside=self.folder) as file,
+                parquet().ParquetWriter(file, schema, **options) as writer,
+            ):
+                writer.write_table(table)
+                writer.add_key_value_metadata({_KEY: json.dumps(note)})
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the store {self.folder} could not be written ({error.strerror or error}); the rows before are "
+                "kept: mend that, and the same call goes on from there",
+            ) from error
+
+    def read(self, number: int, columns: list[str] | None = None) -> pd.DataFrame:
+        """Read a partition, or raise PartitionError if it is damaged, and ValueError if it is of another run."""
+        return self._read_checked(number, columns)[0]
+
+    def count(self, number: int) -> int:
+        """Return the number of rows of a partition, or raise PartitionError if it is damaged."""
+        try:
+            return int(parquet().read_metadata(self.path(number)).num_rows)
+        except Exception as error:  # pyarrow raises many kinds for a damaged file
+            raise PartitionError(f"{type(error).__name__} {error}") from error
+
+    def find(self, number: int, start: int, n: int, rows: str) -> pd.DataFrame | None:
+        """Return the partition of ``n`` given rows; None if it is missing; raise if it is damaged or of others."""
+        if not self.path(number).exists():
+            return None
+        frame, note = self._read_checked(number, None)
+        if note["rows"] != rows or len(frame) != n:
+            raise ValueError(
+                f"{self.path(number)} holds other rows than positions {start} to {start + n - 1} of this run: the "
+                "rows changed. Use another folder, or give the rows that the run was begun with."
+            )
+        if frame["position"].tolist() != list(range(start, start + n)):
+            raise PartitionError("its positions are not in order")
+        return frame
+
+    def _read_checked(self, number: int, columns: list[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """Return a partition and its own note."""
+        path, declared = self.path(number), self.run["schema"]
+        if not path.is_file():
+            raise PartitionError("it is not a regular file")
+        try:
+            with parquet().ParquetFile(path, page_checksum_verification=True) as file:
+                note = json.loads(file.metadata.metadata[_KEY])
+                own = note["run"], note["number"], note["rows"]
+                if file.schema_arrow.names != list(declared):
+                    raise ValueError("its columns are not those of the run")
+                frame = file.read(columns).to_pandas()
+            frame = cast(frame, declared if columns is None else {name: declared[name] for name in columns})
+        except Exception as error:  # pyarrow raises many kinds for a damaged file
+            raise PartitionError(f"{type(error).__name__} {error}") from error
+        if own[:2] != (self.run["digest"], number):
+            raise ValueError(
+                f"{path} belongs to another run: it was written into another store, or as another partition. Delete "
+                "it to explain its rows again."
+            )
+        return frame, note
+
+    # --- draws --------------------------------------------------------------------------------------------------------
+
+    def lacks_draws(self, position: int) -> bool:
+        """Whether the draws of a finished row should be there and are not."""
+        return self.keep is not None and not draws_path(self.folder, position).exists()
+
+    def load_draws(self, position: int, row: Array, seed: int) -> Explanation:
+        """Load the explanation of a row, after checking that it is that of ``row (d,)`` with its seed."""
+        path = draws_path(self.folder, position)
+        explanation, digest = load_part(path)
         if explanation.seed != seed or not np.array_equal(explanation.x0, row, equal_nan=True):
             wrong = f"holds another row, or another seed, than row {position} of this run"
-        elif question != self.question:
+        elif digest != self.run["digest"]:
             wrong = "belongs to another run: it was written into another store"
         else:
             return explanation
-        raise ValueError(f"{self.path(position)} {wrong}. Delete it to explain the row again.")
-
-    def save(self, position: int, explanation: Explanation) -> None:
-        """Write a finished row atomically."""
-        save(explanation, self.path(position), pool=self.pool, run=self.question)
+        raise ValueError(f"{path} {wrong}. Delete it to explain the row again.")
 
 
-def _read_note(note: Path) -> dict[str, Any]:
-    """Read the description of a run, or raise if it is damaged."""
-    try:
-        before = json.loads(note.read_text()) if note.is_file() else None
-        seeds = before["seed"] if isinstance(before["seed"], list) else [before["seed"]]  # type: ignore[index]
-        if all(isinstance(one, int) for one in seeds) and isinstance(before, dict):
-            return before
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise ValueError(f"{note} is damaged; use another folder, or delete this one")
+def _arrow_type(dtype: str) -> Any:
+    """Return the Arrow type of a dtype of a schema: those that every reader of Parquet files knows."""
+    import pyarrow
+
+    if dtype == "str":
+        return pyarrow.string()
+    if dtype.startswith("datetime64"):  # nanoseconds are unknown to Spark
+        _, _, zone = dtype.removesuffix("]").partition(", ")
+        return pyarrow.timestamp("us", tz=zone or None)
+    return pyarrow.from_numpy_dtype("bool" if dtype == "boolean" else dtype.lower())
 
 
-def rows_to_describe(session: Session) -> int:
-    """Return the number of model rows that :func:`describe_run` takes."""
-    asked = [predictor.questions(use_predict=True) for predictor in session.predictors if not predictor.identity]
-    return len(pick_rows(len(session.data))) * sum(asked)
+def _write_run(folder: Path, run: Mapping[str, Any]) -> None:
+    """Write ``run.json``."""
+    with whole_file(folder / RUN) as file:
+        file.write(json.dumps(run, indent=1, default=_to_plain).encode())
 
 
-def describe_run(
-    session: Session,
-    predictors: Sequence[Predictor],
-    refits: Sequence[Predictor],
-    x: Array,
-    target: Target,
-    rules: Sequence[Rule],
-    max_model_rows: int | None,
-    budget: Budget,
-) -> dict[str, Any]:
-    """Return a description of a run as JSON values.
-
-    Models and functions are identified by what they return for a few dozen rows of the data, so that a refitted model
-    is another one; a model with an identity of its own, such as a remote one, is not called.
-    """
-    rows = session.data[pick_rows(len(session.data))]
-    models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
-    probe = Probe(session.space, rows, outputs[0])
-    return {
-        "format": _FORMAT,
-        "rows": hashlib.sha256(x.tobytes()).hexdigest(),
-        "data": hashlib.sha256(session.data.tobytes()).hexdigest(),
-        "target": content(target, probe),
-        "rules": content(rules, probe),
-        "space": content(session.space, probe),
-        "prior": content(session.prior, probe),
-        "sampler": _describe_sampler(content(session.sampler, probe), session.sums_if_few),
-        "evaluation": content(session.evaluation, probe),
-        "models": list(models),
-        "mixture": content(session.mixture, probe),
-        "eta": content(session.eta_rule, probe),
-        "policy": content(session.policy, probe),
-        "refits": [_describe_model(predictor, rows, budget)[0] for predictor in refits],
-        "joint": session.jointly,
-        "max_model_rows": max_model_rows,
-    }
+def _is_integer(label: Any) -> bool:
+    return isinstance(label, (int, np.integer)) and not isinstance(label, bool)
 
 
-def _describe_sampler(sampler: Any, sums_if_few: bool) -> Any:
-    """Return a sampler's content, marked if it is the default, which exact sums replace where they apply."""
-    return {"unless few cells": sampler} if sums_if_few else sampler
-
-
-def _describe_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
-    """Return a description of a model, and its outputs for rows ``(n, d)`` if it was called."""
-    known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
-    if predictor.identity:
-        return known | {"identity": predictor.identity}, None
-    (outputs,) = Panel((predictor,), budget, use_predict=True).ask(rows)
-    decided = np.zeros(0) if outputs.decided is None else outputs.decided
-    return known | {"outputs": outputs_content(outputs.values), "decided": outputs_content(decided)}, outputs.values
+def _to_plain(value: Any) -> Any:
+    """Convert a numpy value to one of Python."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written to {RUN}")

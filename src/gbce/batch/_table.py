@@ -28,10 +28,14 @@ __all__ = [
     "ExplanationTable",
     "Record",
     "RowFacts",
+    "describe_answer",
+    "describe_diagnostics",
+    "describe_failure",
     "failure_of",
     "record_of",
     "stack_encoded",
     "stack_records",
+    "table_of_answers",
 ]
 
 _DIAGNOSTICS = (
@@ -169,18 +173,13 @@ class Record:
 
 def record_of(explanation: Explanation) -> Record:
     """Extract the tables of an explanation, so that its draws can be freed."""
-    numbers = explanation.diagnostics
-    kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
-        name: numbers[name] for name in (*_DIAGNOSTICS, *_SENTENCES)
-    }
-    kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
         explanation.counterfactuals,
         explanation.pointwise,
         explanation.distribution,
         explanation.importance,
-        kept,
-        _describe_answer(explanation.answer),
+        describe_diagnostics(explanation),
+        describe_answer(explanation.answer),
         explanation.changes(),
         tuple(rule.label for rule in explanation.rules),
         EncodedRow(
@@ -194,7 +193,16 @@ def record_of(explanation: Explanation) -> Record:
     )
 
 
-def _describe_answer(answer: Answer | None) -> dict[str, Any]:
+def describe_diagnostics(explanation: Explanation) -> dict[str, Any]:
+    """Return the diagnostics of an explanation as one line of a table."""
+    numbers = explanation.diagnostics
+    kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
+        name: numbers[name] for name in (*_DIAGNOSTICS, *_SENTENCES)
+    }
+    return kept | {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
+
+
+def describe_answer(answer: Answer | None) -> dict[str, Any]:
     """Return an answer as one line of a table, an empty one if there is no answer."""
     if answer is None:
         return dict(_NO_ANSWER)
@@ -214,23 +222,29 @@ def _describe_answer(answer: Answer | None) -> dict[str, Any]:
     }
 
 
-def failure_of(error: Exception, space: Space, x0: Array, seed: int, n_calls: int, n_rows: int) -> Record:
+def describe_failure(error: Exception | str, seed: int, n_calls: int, n_rows: int) -> dict[str, Any]:
+    """Return the diagnostics of a row that could not be explained."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return {
+        "status": str(Status.FAILED),
+        "sampling": "",
+        **dict.fromkeys(_DIAGNOSTICS, _NAN),
+        **{"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows},
+        **dict.fromkeys(_SENTENCES, ""),
+        **{"notes": "", "seed": seed, "error": text},
+    }
+
+
+def failure_of(error: Exception | str, space: Space, x0: Array, seed: int, n_calls: int, n_rows: int) -> Record:
     """Return the record of a row ``(d,)`` that could not be explained: empty tables and the error."""
-    unknown = dict.fromkeys(_DIAGNOSTICS, float("nan"))
-    kept = (
-        {"status": str(Status.FAILED), "sampling": ""}
-        | unknown
-        | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
-    )
-    kept |= {**dict.fromkeys(_SENTENCES, ""), "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
     features = pd.Index(space.names, name="feature")
     return Record(
         point_table(space, np.zeros((0, len(space))), []),
         pd.DataFrame({"reached": np.zeros(0, dtype=bool)}),
         pd.Series(dtype=float),
         pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
-        kept,
-        dict(_NO_ANSWER),
+        describe_failure(error, seed, n_calls, n_rows),
+        describe_answer(None),
         pd.DataFrame(columns=_CHANGES),
         (),
         EncodedRow(space, x0, None, np.zeros((0, len(space)))),
@@ -396,12 +410,14 @@ class ExplanationTable:
 
     def _list_answer_changes(self) -> pd.DataFrame:
         """Return the changes of the answers as :meth:`changes` has those of rules."""
-        known, labels = self.require_encoded("changes of answers"), self.diagnostics.index
-        before, after = known.space.readable(known.x0), known.space.readable(known.answers)
+        known = self.require_encoded("changes of answers")
+        labels, space = self.diagnostics.index[known.answered], known.space
+        x0, x = known.x0[known.answered], known.answers[known.answered]
+        before, after = space.readable(x0), space.readable(x)
         lines: list[tuple[Any, ...]] = []
-        for i, j in np.argwhere(known.space.changed(known.answers, known.x0) & known.answered[:, None]).tolist():
-            by = _NAN if known.space.features[j].unordered else known.answers[i, j] - known.x0[i, j]
-            lines.append((labels[i], ANSWER, known.space.names[j], before.iat[i, j], after.iat[i, j], float(by)))
+        for i, j in np.argwhere(space.changed(x, x0)).tolist():
+            by = _NAN if space.features[j].unordered else x[i, j] - x0[i, j]
+            lines.append((labels[i], ANSWER, space.names[j], before.iat[i, j], after.iat[i, j], float(by)))
         return pd.DataFrame(lines, columns=["row", *_CHANGES]).infer_objects()
 
     @property
@@ -583,6 +599,32 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         moves=_stack_changes([record.changes for record in records], keys),
         encoded=stack_encoded([record.encoded for record in records]),
         facts=tuple(record.facts for record in records),
+    )
+
+
+def table_of_answers(
+    space: Space,
+    answers: pd.DataFrame,
+    diagnostics: pd.DataFrame,
+    distribution: pd.DataFrame,
+    encoded: EncodedRows | None = None,
+    facts: tuple[RowFacts | None, ...] = (),
+) -> ExplanationTable:
+    """Return a table of rows whose answers alone are known, without decisions, importance and draws."""
+    nobody = pd.Index([None], name="row")
+    importance = pd.DataFrame(columns=["change", "se", "prior", "ratio"], dtype=float)
+    return ExplanationTable(
+        counterfactuals=_stack([point_table(space, np.zeros((0, len(space))), [])], nobody, "rule"),
+        pointwise=_stack([pd.DataFrame({"reached": np.zeros(0, dtype=bool)})], nobody, "rule"),
+        distribution=distribution,
+        importance=_stack([importance], nobody, "feature"),
+        diagnostics=diagnostics,
+        n_model_calls=int(diagnostics["n_model_calls"].sum()),
+        n_model_rows=int(diagnostics["n_model_rows"].sum()),
+        answers=answers,
+        moves=pd.DataFrame(columns=["row", *_CHANGES]),
+        encoded=encoded,
+        facts=facts,
     )
 
 

@@ -195,7 +195,7 @@ class Draws:
         if self.record is not None:
             raise ValueError(
                 f"{what} needs every evaluated point, but only the draws were kept: save the explanation with "
-                "explanation.save(path, pool=True), or the rows of a store with explain_many(..., keep_pool=True)"
+                "explanation.save(path, pool=True), or the rows of a store with explain_many(..., keep='pool')"
             )
 
     def reweigh(self, mixture: Mixture) -> "Draws":

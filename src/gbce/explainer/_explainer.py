@@ -26,7 +26,7 @@ from gbce.space import Space, has_labels
 from gbce.stress import explainer_survival, frontier, sensitivity
 
 if TYPE_CHECKING:
-    from gbce.batch import ExplanationTable
+    from gbce.batch import ExplanationTable, StoredTable
 
 __all__ = ["Explainer"]
 
@@ -213,15 +213,16 @@ class Explainer:
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
-        keep_pool: bool = False,
+        keep: Literal["draws", "pool"] | None = None,
         posterior: bool = True,
-    ) -> "ExplanationTable":
+    ) -> "ExplanationTable | StoredTable":
         """Explain many rows; an interrupted run can be resumed.
 
         Parameters
         ----------
-        rows : DataFrame, array of shape (n, d), or list of mappings or Series
-            The rows; the index of a frame names them in the result.
+        rows : DataFrame, array of shape (n, d), list of mappings or Series, path, or iterator of frames
+            The rows; the index of a frame names them in the result. The path of a Parquet file or of a folder of them,
+            and an iterator, are read in parts, and a row that does not fit is a line with its error.
         target, rules
             As in :meth:`explain`.
         seed : int, Generator or SeedSequence, or a list of one for each row, optional
@@ -230,14 +231,18 @@ class Explainer:
             values, so that errors average out over a table; rows of an array share those of the seed, unless a list
             gives each its own.
         n_jobs : int, optional
-            Number of processes, as in joblib; one by default. A model that uses all cores gains little.
+            Number of processes, with the backend that :func:`joblib.parallel_config` sets; one by default. A model that
+            uses all cores gains little. If a process is killed, its groups of rows are sent again.
         progress : bool or "auto"
-            Whether to show a progress bar; ``"auto"`` does on a terminal and in a notebook.
+            Whether to show a progress bar with the rate and the time left; ``"auto"`` does on a terminal and in a
+            notebook.
         store : path, optional
-            Folder for finished rows, each a file that :func:`gbce.load` reads. A second run of the same question with
-            the same folder explains only the missing rows; an interruption loses at most the current group of sixteen
-            rows. A different question raises an error: models and functions are recognised by their outputs for a few
-            dozen rows of the data, a :class:`gbce.Remote` by its address and version.
+            Folder for the table, a Parquet data set that other programs read and :func:`gbce.load` opens; needs the
+            extra ``parquet``. Rows are written in groups and not kept in memory. A second run of the same question with
+            the same folder explains only the missing rows; an interruption loses the current groups, of 16 rows, or 64
+            in large tables. A different question raises an error: models and functions are recognised by their outputs
+            for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version. Nobody else can write
+            into the folder meanwhile.
         max_model_rows, time_budget : optional
             Limits for each explained row, as in :meth:`explain`. Rows that are explained together pool their seconds,
             which include setting up.
@@ -246,20 +251,20 @@ class Explainer:
             groups of rows did not use goes to the later ones.
         on_error : {"record", "raise"}
             What to do with a row for which the model or a function fails: record the status "failed" and the error in
-            ``diagnostics``, go on and warn in the end; or stop with an error that names the row. A failed row is not
-            stored, so that it is tried again. Rows that do not fit the table raise an error before any model is called.
-        keep_pool : bool
-            Whether stored files keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them files are
-            four to six times smaller; tables, plots, decisions and draws are the same. Rows already stored stay as they
-            are.
+            ``diagnostics``, go on and warn in the end; or stop with an error that names the row. The next run with a
+            store tries its failed rows again. Rows of a frame that do not fit the table raise an error before any model
+            is called.
+        keep : {"draws", "pool"}, optional
+            Whether the store also keeps the draws of each row, in a file that :func:`gbce.load` reads, or every
+            evaluated point, see :meth:`gbce.Explanation.save`, which takes four to six times the space.
         posterior : bool
             Whether to draw the posterior of each row, as in :meth:`explain`; without it a table of answers takes a
             fraction of the model rows.
 
         Returns
         -------
-        ExplanationTable
-            The tables of all rows.
+        ExplanationTable or StoredTable
+            The tables of all rows; with a store, one that reads them from there when they are asked for.
 
         Examples
         --------
@@ -287,7 +292,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
-            keep_pool=keep_pool,
+            keep=keep,
         )
 
     survival = short_traceback(explainer_survival)

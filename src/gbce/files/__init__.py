@@ -1,6 +1,6 @@
 """Save and load explanations as zip files of arrays and JSON; loading never runs code from a file."""
 
-from gbce.files._archive import FileError, clear_leftovers, is_partial, to_json, whole_file
+from gbce.files._archive import FileError, clear_leftovers, is_partial, locked, to_json, whole_file
 from gbce.files._classes import read_target, write_object
 from gbce.files._files import load, load_part, save
 from gbce.files._published import json_schema, log_mlflow
@@ -12,6 +12,7 @@ __all__ = [
     "json_schema",
     "load",
     "load_part",
+    "locked",
     "log_mlflow",
     "read_target",
     "save",

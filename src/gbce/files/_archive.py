@@ -5,9 +5,11 @@ A file is replaced only when the new one is complete on disk; leftovers of kille
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
+import platform
 import re
 import uuid
 import zipfile
@@ -31,6 +33,7 @@ __all__ = [
     "TooLargeError",
     "clear_leftovers",
     "is_partial",
+    "locked",
     "to_json",
     "whole_file",
     "write_archive",
@@ -43,6 +46,7 @@ _CHUNK = 1 << 20  # bytes that are unpacked at a time: one MiB, by convention
 _JSON_GROWTH = 20  # at worst, from text to objects: "[]," has 3 bytes, its list 56 and the reference 8
 _USUAL_BYTES = 500_000_000  # enough for a pool of 60,000 points in 500 columns
 _USUAL_RATIO = 10  # of compression, at most, for draws that vary: a large file within it is no zip bomb
+_LONGEST_NOTE = 200  # bytes of a lock that are read: a process and its machine
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.part")
 
 # --- zip archives of arrays ------------------------------------------------------------------------------------------
@@ -153,13 +157,14 @@ def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, beside: Path | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file, locked while its writer lives, that replaces ``path`` once it is complete on disk.
 
-    With ``new``, FileExistsError is raised if ``path`` exists in the end: one of several writers succeeds.
+    It is in the folder of ``path``, or in another one of the same disk, ``beside``.
     """
-    clear_leftovers(path.parent, path.name.__eq__)
-    partial, file = _open_partial(path)
+    folder = path.parent if beside is None else beside
+    clear_leftovers(folder, path.name.__eq__)
+    partial, file = _open_partial(folder / path.name)
     try:
         with file:
             yield file
@@ -167,14 +172,34 @@ def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())  # the content must be on disk before the name
             if fcntl is None:
                 file.close()
-            if new:
-                _take_name(partial, path)
-            else:
-                partial.replace(path)
+            partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock on a file, or raise BlockingIOError if another run holds it; it ends with the process that holds it.
+
+    There are no such locks on Windows and on some network disks.
+    """
+    with path.open("a+b") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read(_LONGEST_NOTE).decode(errors="replace").strip()
+                raise BlockingIOError(holder or "another process") from None
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):  # but for a disk without locks
+                    raise
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}".encode())
+        file.flush()
+        yield
 
 
 def is_partial(name: str) -> bool:
@@ -210,18 +235,6 @@ def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
         if partial.exists():
             return partial, file
         file.close()
-
-
-def _take_name(partial: Path, path: Path) -> None:
-    """Give a file a name that is not taken, or raise: unlike a check beforehand, a hard link is atomic."""
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a disk without hard links: the file is small, and may be cut short by a kill there
-        with path.open("xb") as file:
-            file.write(partial.read_bytes())
-    partial.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -239,7 +239,8 @@ def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, An
     lines = group_costs(table, groups, rule=rule)
     order = [group for group in grouping.order if group in lines.index] or list(lines.index)
     lines = lines.loc[order]
-    moved = group_changes(table, groups) if (table.diagnostics["status"] == Status.ATTAINABLE).any() else None
+    sampled = len(table.importance) and (table.diagnostics["status"] == Status.ATTAINABLE).any()
+    moved = group_changes(table, groups) if sampled else None
     changes: Sequence[Mapping[str, Any]] = []
     if moved is not None:
         weight = moved["ratio"].groupby(level="feature", sort=False).max()
