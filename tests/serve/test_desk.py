@@ -95,6 +95,8 @@ def test_instances_are_mappings_or_lists(desk):
     assert status == 200
     conforms(desk, "Explanations", found)
     one, other = found["explanations"]
+    for each in (one, other):  # under a limit of time, batches depend on the clock
+        each.pop("n_model_calls")
     assert one == other
 
 
