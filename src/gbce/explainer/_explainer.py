@@ -26,7 +26,7 @@ from gbce.space import Space, has_labels
 from gbce.stress import explainer_survival, frontier, sensitivity
 
 if TYPE_CHECKING:
-    from gbce.batch import ExplanationTable, StoredTable
+    from gbce.batch import ExplanationTable
 
 __all__ = ["Explainer"]
 
@@ -215,7 +215,7 @@ class Explainer:
         on_error: Literal["record", "raise"] = "record",
         keep: Literal["draws", "pool"] | None = None,
         posterior: bool = True,
-    ) -> "ExplanationTable | StoredTable":
+    ) -> "ExplanationTable | Any":  # with a store a StoredTable, which callers without one need not expect
         """Explain many rows; an interrupted run can be resumed.
 
         Parameters
