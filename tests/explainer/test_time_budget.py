@@ -538,7 +538,7 @@ from dataclasses import replace
 gbce.budget._PACING = replace(gbce.budget._PACING, least_patience=0.05)
 explainer = gbce.Explainer(lambda x: threading.Event().wait(), np.eye(3), space=gbce.Space.real(3))
 try:
-    explainer.explain(np.zeros(3), gbce.AtLeast(1, scale=1), time_budget=0.1)
+    explainer.explain(np.zeros(3), gbce.AtLeast(1, scale=1), time_budget=1)
 except gbce.BudgetSpentError as error:
     print(error)
 """

@@ -26,6 +26,7 @@ _TRUSTED = (
     "numpy.dtype",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
+    "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
     "sklearn.neighbors._ball_tree.BallTree",

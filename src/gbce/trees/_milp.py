@@ -51,7 +51,8 @@ class _Rows:
 
     def constraint(self, n: int) -> LinearConstraint:
         """Return all rows over ``n`` variables."""
-        where = np.concatenate(self.row), np.concatenate(self.column)
+        # HiGHS takes indices of 32 bits, and scipy before 1.15 does not convert them
+        where = np.concatenate(self.row).astype(np.int32), np.concatenate(self.column).astype(np.int32)
         matrix = coo_array((np.concatenate(self.value), where), shape=(len(self.low), n))
         return LinearConstraint(matrix.tocsr(), self.low, self.high)
 
