@@ -367,7 +367,7 @@ class CVaR(Rule):
             return None
 
     def _is_better(self, noisy: UnderNoise, one: Array, other: Array, copies: int) -> bool:
-        """Whether a point has a clearly smaller tail than another under fresh noise, or the same and is nearer."""
+        """Whether a point has a clearly smaller tail than another under fresh noise, or an equal one and is nearer."""
         both = np.vstack([one, other])
         if not noisy.scene.space.changed(both[:1], other).any():
             return False

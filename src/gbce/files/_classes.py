@@ -154,6 +154,7 @@ def read_info(written: Written) -> SamplerInfo:
 
 
 def _read_object(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
+    """Rebuild a target, rule or report from its record, or keep the record if its class is not known."""
     if not (isinstance(written["type"], str) and isinstance(written["label"], str)):
         raise ValueError(f"{written!r:.80} has no type or no label")
     if not isinstance(written["options"], dict):

@@ -160,7 +160,7 @@ def _is_small(draws: Draws) -> bool:
 
 
 def _without_pool(explanation: Explanation) -> Explanation:
-    """Return an explanation with its draws alone and a record of figures of the pool."""
+    """Return an explanation with its draws only, and a record of the pool's figures."""
     names = tuple(explanation.space.names[j] for j in explanation.free)
     given = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
     draws, strategies = drop_pool(explanation.draws, *given, names), explanation.strategies
@@ -459,6 +459,7 @@ def _lost_noise(rng: np.random.Generator, n: int) -> Array:
 
 
 def _to_plain(value: Any) -> Any:
+    """Convert numbers and arrays of numpy for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
