@@ -35,7 +35,7 @@ def make_coordinate_case(seed: int, index: int, tables: Sequence[str] = tuple(TA
     for attempt in range(1_000):
         case = make_case(seed, 1_000 * index + attempt, tables if index % 3 == 0 else wide, every_column=index % 3 == 1)
         deep = index % 3 == 0 or case.facts["model"].startswith("tree")
-        if deep and not case.facts["prior"].startswith(TOGETHER):
+        if deep and case.facts["free"] and not case.facts["prior"].startswith(TOGETHER):
             return replace(case, wrapped=False, facts=case.facts | {"wrapped": False})
     raise ValueError(f"none of the tables {tables} has a case")
 

@@ -184,7 +184,8 @@ def sum_over_boxes(
     prior = log_mass.sum(axis=1)
     if abs(logsumexp(prior)) > 1e-6:
         raise ArithmeticError(f"the boxes hold {np.exp(logsumexp(prior)):.9f} of the prior, not all of it")
-    log_weights = prior - eta * loss
+    lowest = loss.min()
+    log_weights = prior - eta * (loss - lowest)  # with an enormous eta the prior would be lost in rounding
     total = float(logsumexp(log_weights))
     w = np.exp(log_weights - total)
     w /= w.sum()
@@ -192,7 +193,7 @@ def sum_over_boxes(
     losses, which = np.unique(loss, return_inverse=True)
     variance = w @ square - np.square(w @ mean)
     return Exact(
-        log_evidence=total,
+        log_evidence=total - eta * float(lowest),
         success_probability=float(w @ reached),
         expected_loss=mean_loss,
         loss_sd=float(np.sqrt(w @ np.square(loss - mean_loss))),

@@ -114,3 +114,12 @@ def test_columns_that_move_together_have_no_laws_of_their_own():
     tied = gbce.Space.infer(pd.DataFrame(np.eye(3)[:, :2], columns=["a", "b"]), constraints=["a <= b"])
     with pytest.raises(ValueError, match="constraints or computed columns"):
         column_distributions(gbce.Gaussian().at(tied, np.zeros(2)))
+
+
+@pytest.mark.parametrize("base", [gbce.Gaussian(), gbce.Laplace(0.5)], ids=["gaussian", "laplace"])
+def test_an_integer_of_very_many_values_changes_as_often_as_sparse_says(base):
+    """Its slab is rounded, and holds the row's own value."""
+    space = gbce.Space((gbce.Feature("money", kind="integer", low=0, high=200_000, scale=500.0),))
+    placed = gbce.Sparse(base, change=0.3).at(space, np.array([100.0]))
+    own = column_distributions(placed)[0].on(np.array([99.0, 100.0])).log_mass[1]
+    assert np.exp(own) == pytest.approx(0.7, abs=1e-12)

@@ -484,3 +484,12 @@ def test_a_booster_of_two_classes_is_summed():
     assert found.diagnostics["log_evidence"] == pytest.approx(np.log(mass @ p), abs=ROUNDING)
     wanted = (mass * p) @ model.predict(grid) / (mass @ p)
     assert found.distribution["success_probability"] == pytest.approx(wanted, abs=ROUNDING)
+
+
+def test_a_goal_out_of_reach_leaves_the_prior_among_the_best_cells():
+    """At the largest eta the potentials exceed 1e13; what tells the best cells apart is the prior alone."""
+    target = gbce.AtLeast(99.0, scale=9.0)
+    goals = {"eta": gbce.SuccessProbability(0.8)}, {"eta": 1e5}
+    far, enough = (exactly(forest(2), 2, gbce.Laplace(), target, **options)[1] for options in goals)
+    assert far.eta > 1e11
+    np.testing.assert_allclose(far.importance["change"], enough.importance["change"], rtol=1e-9)

@@ -10,8 +10,8 @@ import numpy as np
 from gbce._numerics import CACHE_CELLS, ROUNDING, log_total
 from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array, Prior
-from gbce.priors._assemble import Categories, assemble
-from gbce.priors._distributions import LAPLACE, NORMAL
+from gbce.priors._assemble import Categories, Chained, assemble
+from gbce.priors._distributions import LAPLACE, NORMAL, log_mass
 from gbce.priors._located import LocatedPrior, per_feature, require_width
 from gbce.priors._parts import FiniteValues, MaybeMissing, Part, Spiked
 from gbce.space import Feature, Places, Space
@@ -235,7 +235,18 @@ def _add_spike(part: Part, origin: Array, change: float) -> Part:
         return replace(part, price=price - price[own])
     if isinstance(part, MaybeMissing) and part.missing_now:
         return replace(part, move=change)
-    return Spiked(part, origin, change)
+    return Spiked(part, origin, change / (1.0 - _mass_of_own(part)))
+
+
+def _mass_of_own(part: Part) -> float:
+    """Return the probability of the row's own value under an integer's rounded slab, where a draw is no change."""
+    if not (isinstance(part, Chained) and len(part.where) == 1 and part.is_integer[0]):
+        return 0.0
+    scale = float(part.factor.ravel()[0])
+    ends = [(part.low - 0.5 - part.origin) / scale, (part.high + 0.5 - part.origin) / scale]
+    half = np.full(1, 0.5 / scale)
+    own = log_mass(part.distribution, np.maximum(-half, ends[0]), np.minimum(half, ends[1]))
+    return float(np.exp(own - log_mass(part.distribution, *ends))[0])
 
 
 # --- closeness to data -----------------------------------------------------------------------------------------------

@@ -72,21 +72,20 @@ class CellPosterior:
     def __len__(self) -> int:
         return len(self.log_prior)
 
-    def log_masses(self, mixture: Mixture) -> Array:
-        """Return the log of prior mass times likelihood ``(N,)``; the masses sum to the evidence."""
-        return self.log_prior - mixture.potential(self.loss)
-
     def weigh(self, mixture: Mixture) -> tuple[Array, float]:
         """Return the probability of every cell ``(N,)`` and the log evidence; minus infinity if no loss is finite."""
-        log_masses = self.log_masses(mixture)
-        top = float(log_masses.max())
-        if not np.isfinite(top):
+        potential = mixture.potential(self.loss)
+        lowest = float(potential.min())
+        if not np.isfinite(lowest):
             return np.zeros(len(self)), -np.inf
+        # beside the lowest potential: the potentials of a goal out of reach are so large that the prior would be lost
+        log_masses = self.log_prior - (potential - lowest)
+        top = float(log_masses.max())
         log_masses -= top
         masses = np.exp(log_masses, out=log_masses)
         total = float(masses.sum())
         masses /= total
-        return masses, top + float(np.log(total)) - self._log_prior_mass
+        return masses, top + float(np.log(total)) - self._log_prior_mass - lowest
 
     @cached_property
     def _log_prior_mass(self) -> float:
