@@ -18,7 +18,7 @@ from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
 from gbce.trees._along import CommonCells, StackedTrees, Steps
 from gbce.trees._cells import CellTrees, compiled_loops, outputs_of
-from gbce.trees._grid import Grid
+from gbce.trees._grid import Grid, rounding_shifts
 from gbce.trees._sums import NotExactError, _require_trees
 
 __all__ = ["CellPoints", "CellProblem", "Placed"]
@@ -81,6 +81,7 @@ class CellProblem:
     kept: tuple[Array, ...]
     masses: tuple[Array, ...]
     trees: StackedTrees
+    rounding: tuple[float, ...]  # of each model's scores
 
     @classmethod
     def build(cls, posterior: GibbsPosterior) -> "CellProblem":
@@ -105,7 +106,8 @@ class CellProblem:
             common.append(CommonCells(tuple(_find_own(one, j, tops) for one in trees), int((some < own.n_known).sum())))
         masses = tuple(_normalised(own.log_mass[some]) for own, some in zip(columns, kept, strict=True))
         stacked = StackedTrees.stack(trees, prior.x0, prior.free, common)
-        return cls(posterior, tuple(trees), tuple(columns), tuple(kept), masses, stacked)
+        rounding = tuple(grid.rounding for grid in grids)
+        return cls(posterior, tuple(trees), tuple(columns), tuple(kept), masses, stacked, rounding)
 
     # --- losses -----------------------------------------------------------------------------------------------------
 
@@ -196,9 +198,19 @@ class CellProblem:
         return cells
 
     def _evaluate(self, cells: Array, x: Array | None = None) -> CellPoints:
-        """Return points with their scores, summed anew, and what the target says."""
+        """Return points with their scores, summed anew, and what the target says.
+
+        Where rounding decides, as for votes that tie, the target counts as missed: at a decision's own probability a
+        twentieth of the draws may tie, and a model that resolves them the other way would miss the goal for eta.
+        """
         scores, paths = self.trees.follow(cells)
-        return CellPoints(cells, scores, paths, *self.read(scores), x)
+        loss, reached = self.read(scores)
+        for k, rounding in enumerate(self.rounding):
+            own, trees, predictor = self.trees.scores_of(k, scores), self.ensembles[k], self.posterior.predictors[k]
+            for shift in rounding_shifts(own.shape[1], rounding):
+                shifted = self.posterior.target.read(outputs_of(trees, predictor, own + shift))
+                reached[:, k] &= np.asarray(shifted.reached)
+        return CellPoints(cells, scores, paths, loss, reached, x)
 
     def draw_rows(self, rng: np.random.Generator, cells: Array) -> Array:
         """Draw rows ``(n, d)`` from the prior within cells ``(n, m)``."""

@@ -286,7 +286,7 @@ def _read(climb: Climb, points: CellPoints) -> Points:
     """Draw rows within the cells of points, and return them with the outputs of the trees."""
     posterior = climb.posterior
     x = climb.problem.draw_rows(climb.rng, points.cells) if points.x is None else points.x
-    evaluated = posterior.read(climb.problem.outputs(points.scores))
+    evaluated = posterior.read(climb.problem.outputs(points.scores))._replace(reached=points.reached)
     located = posterior.prior.locate(x)
     return Points(located, x, *evaluated, cost=posterior.prior.cost(x), log_correction=np.zeros(len(x)))
 
