@@ -172,7 +172,7 @@ def test_sweeps_alone_forget_where_they_started():
     options = {"space": gbce.Space.real(3), "prior": gbce.Sparse(change=0.5), "eta": 4.0}
     posterior = posterior_of(*question, **options)
     problem, rng = CellProblem.build(posterior), np.random.default_rng(0)
-    points = problem.draw_prior(rng, 4_000)
+    points = problem.draw_prior(rng, 8_000)
     for _ in range(25):
         points = problem.sweep(rng, points, posterior.mixture)
     model, data, row, target = question
@@ -356,3 +356,18 @@ def test_a_column_that_no_draw_has_changed_still_has_an_error():
     assert (found.importance["change"] == 0).all()
     assert (found.importance["se"] > 0).all()
     assert found.distribution["success_probability_se"] > 0
+
+
+def test_votes_that_tie_count_as_missed():
+    """A forest of an even number of pure trees ties, and decides for the first class."""
+    x, y = numbers(4)
+    model = RandomForestClassifier(100, random_state=0).fit(x, y > 0)
+    row = x[np.argmin(model.predict_proba(x)[:, 1])]
+    problem = CellProblem.build(posterior_of(model, x, row, True, space=gbce.Space.real(4)))
+    rng = np.random.default_rng(0)
+    points = problem.draw_prior(rng, 8_000)
+    outputs = model.predict_proba(problem.draw_rows(rng, points.cells))[:, 1]
+    ties = np.abs(outputs - 0.5) < ROUNDING
+    assert ties.sum() > 10
+    assert not points.reached[ties].any()
+    np.testing.assert_array_equal(points.reached[~ties, 0], outputs[~ties] > 0.5)
