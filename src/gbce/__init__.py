@@ -78,7 +78,16 @@ _ROOMS = {
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-_MODULES = (*_ROOMS, "distributed", "draws", "plots", "policy", "report", "stress")  # as in gbce.metrics.survival
+_MODULES = (
+    *_ROOMS,
+    "distributed",
+    "draws",
+    "mlflow",
+    "plots",
+    "policy",
+    "report",
+    "stress",
+)  # as in gbce.metrics.survival
 
 __all__ = [
     "MAP",

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.cli._input import UsageError, parse_target
+from gbce.targets import parse_target
 
 
 def test_explain_prints_a_summary(run, question):
@@ -212,5 +212,5 @@ def test_classes_that_look_like_numbers_stay_classes():
     ("text", "classes"), [("140", None), ("<140", None), ("aproved", ("approved", "x")), ("0.8..1", (0, 1))]
 )
 def test_targets_that_are_not_understood(text, classes):
-    with pytest.raises(UsageError, match="--target"):
+    with pytest.raises(ValueError, match="the target"):
         parse_target(text, classes)

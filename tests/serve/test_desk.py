@@ -107,6 +107,7 @@ WRONG = [
     ({"row": ROW | {"age": 3}}, "row has also 'age'"),
     ({"row": ROW | {"job": "pilot"}}, "a level that the data do not have; its levels are 'clerk', 'smith'"),
     ({"row": ROW | {"job": ["smith"]}}, "job must be a number, a string, true, false or null"),
+    ({"row": ROW | {"years": True}}, "row: years must not be true"),
     ({"row": ROW | {"job": None}}, "column 'job' is missing"),
     ({"row": ROW | {"years": 3.5}}, "'years' = 3.5 cannot be stored in a column of type int64"),
     ({"row": ROW | {"years": 10**400}}, ""),
@@ -201,8 +202,27 @@ def test_the_document_is_openapi(desk):
     for schema in document["components"]["schemas"]:
         jsonschema.Draft202012Validator.check_schema(definition(desk, schema))
     conforms(desk, "Question", {"row": ROW})
-    with pytest.raises(jsonschema.ValidationError):
-        conforms(desk, "Question", {"row": ROW | {"job": "pilot"}})
+    for target in ("approved", "declined", "approved>=0.8", "approved=0.8..1"):
+        conforms(desk, "Question", {"row": ROW, "target": target})
+        assert ask(desk, {"row": ROW, "target": target})[0] == 200
+    for wrong in ({"row": ROW | {"job": "pilot"}}, {"row": ROW, "target": "aproved"}, {"row": ROW, "seed": None}):
+        assert ask(desk, wrong)[0] == 422
+        with pytest.raises(jsonschema.ValidationError):
+            conforms(desk, "Question", wrong)
+
+
+@pytest.mark.parametrize("target", ["<=140", ">= 10", "+10%", "-5", "0.8..1", "140±5", "=3"])
+def test_targets_on_numbers_are_described(target):
+    import re
+
+    from gbce.serve._schema import _write_pattern
+    from gbce.targets import parse_target
+
+    assert re.match(_write_pattern([]), target)
+    parse_target(target, None)
+    assert not re.match(_write_pattern([]), "140")
+    assert re.match(_write_pattern(["a.b", "c|d"]), "c|d")
+    assert not re.match(_write_pattern(["a.b"]), "axb")
 
 
 def test_a_model_that_fails_is_an_error_without_its_secrets(folder):

@@ -7,14 +7,23 @@ from typing import Any
 
 import pandas as pd
 
-from gbce.cli._input import STDIN, Picked, Settings, parse_target, read_settings, read_table
+from gbce.cli._input import STDIN, Picked, Settings, read_settings, read_table
 from gbce.cli._messages import Messages, UsageError
 from gbce.decisions import Reliable
 from gbce.explainer import Explainer
 from gbce.predictors import classifier, fitted_columns, load_model, made_by
 from gbce.space import Space
+from gbce.targets import parse_target
 
-__all__ = ["Question", "build_explainer", "choose_columns", "convert", "load_named_model", "open_question"]
+__all__ = [
+    "Question",
+    "build_explainer",
+    "choose_columns",
+    "convert",
+    "load_named_model",
+    "open_question",
+    "read_target",
+]
 
 _NAMED = 5  # columns that a message lists; by hand
 
@@ -66,7 +75,15 @@ def open_question(options: Namespace, messages: Messages, many: bool = False) ->
         _require_in(rows, columns, "the table of rows to explain")
         rows = convert(rows[columns], model, settings)
     explainer = build_explainer(model, convert(data[columns], model, settings), settings)
-    return Question(explainer, rows, parse_target(text, explainer._session.predictors[0].classes), settings)
+    return Question(explainer, rows, read_target(text, explainer), settings)
+
+
+def read_target(text: str, explainer: Explainer) -> Any:
+    """Return the target that a person wrote for an explainer's model."""
+    try:
+        return parse_target(text, explainer._session.predictors[0].classes)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def build_explainer(model: Any, data: pd.DataFrame, settings: Settings) -> Explainer:

@@ -60,8 +60,8 @@ def _read_token(path: str | None) -> str | None:
 
 def open_desk(options: Namespace, limits: Any) -> Any:
     """Return what a worker answers with: model and table are opened as ``gbce explain`` opens them."""
-    from gbce.cli._input import parse_target, read_settings, read_table
-    from gbce.cli._question import build_explainer, choose_columns, convert, load_named_model
+    from gbce.cli._input import read_settings, read_table
+    from gbce.cli._question import build_explainer, choose_columns, convert, load_named_model, read_target
     from gbce.serve.desk import ExplainerDesk
     from gbce.serve.kserve import open_predictor
 
@@ -82,9 +82,9 @@ def open_desk(options: Namespace, limits: Any) -> Any:
     labels = explainer._session.predictors[0].classes
     target = options.target or settings.target
     if target is not None:
-        parse_target(target, labels)
+        read_target(target, explainer)
     desk = ExplainerDesk(
-        explainer, partial(parse_target, classes=labels), limits, target=target, name=options.model_name,
+        explainer, partial(read_target, explainer=explainer), limits, target=target, name=options.model_name,
         rules=settings.options.get("rules"), reasons=settings.reasons,
         letter={name: value for name, value in settings.letter.items() if name != "reasons"}
         | {"protected": settings.protected},

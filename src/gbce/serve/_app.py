@@ -53,10 +53,10 @@ class Service:
 
     async def explain_instances(self, request: Request) -> Response:
         """Answer KServe's ``POST /v1/models/{name}:explain``."""
-        name, _, verb = request.path_params["name"].rpartition(":")
-        self._require_name(name)
+        verb = request.path_params["verb"]
+        self._require_name(request.path_params["name"])
         if verb != "explain":
-            raise RequestError(501, f"this is an explainer: it answers :explain, not :{verb}")
+            raise RequestError(501, f"this is an explainer: it answers :explain, not :{verb[:80]}")
         return await self._ask(request, "instances", "instances")
 
     async def _ask(self, request: Request, kind: str, rows: str = "") -> Response:
@@ -108,6 +108,8 @@ class Service:
 
     async def tell_model(self, request: Request) -> Response:
         """Answer KServe's ``GET /v1/models/{name}``."""
+        if request.path_params["name"] == f"{self.name}:explain":
+            raise HTTPException(405, headers={"allow": "POST"})
         self._require_name(request.path_params["name"])
         ready = self.pool.ready > 0
         return JSONResponse({"name": self.name, "ready": ready}, 200 if ready else 503)
@@ -151,8 +153,8 @@ def build_app(service: Service, when_ready: Callable[[str], None]) -> ASGIApp:
         Route("/healthz", service.tell_alive),
         Route("/readyz", service.tell_ready),
         Route("/v1/models", service.list_models),
+        Route("/v1/models/{name}:{verb}", service.explain_instances, methods=["POST"]),
         Route("/v1/models/{name}", service.tell_model),
-        Route("/v1/models/{name}", service.explain_instances, methods=["POST"]),
         Route("/v2/health/live", service.tell_alive),
         Route("/v2/health/ready", service.tell_ready),
         Route("/openapi.json", service.show_document),

@@ -1,6 +1,7 @@
 """The OpenAPI document of a service, from its Space: columns with their types, levels and bounds."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,7 @@ def _describe_options(limits: Limits, target: str | None, examples: Sequence[str
             "description": "what is wanted of the model: a class (approved), approved>=0.8, <=140, >=10, +10%, -5, "
             "0.8..1",
             "examples": list(examples) or ["<=140"],
+            "pattern": _write_pattern(examples),
             **default,
         },
         "seed": {"type": "integer", "minimum": 0, "maximum": _LARGEST_SEED, "default": 0,
@@ -123,6 +125,16 @@ def _describe_options(limits: Limits, target: str | None, examples: Sequence[str
         "language": {"enum": list(VALUES["language"]), "default": "en", "description": "of text and letter"},
         "audience": {"enum": list(VALUES["audience"]), "default": "person", "description": "of text"},
     }  # fmt: skip
+
+
+def _write_pattern(classes: Sequence[str]) -> str:
+    """Return the regular expression of targets as people write them; JSON Schema has that of JavaScript."""
+    if classes:
+        labels = "|".join(re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", label) for label in classes)
+        share = r"0?\.[0-9]{1,6}"
+        return f"^({labels})( ?(>=|≥) ?{share}|(=|:){share}\\.\\.1)?$"
+    number = r"[-+]?[0-9]{1,15}(\.[0-9]{1,9})?"
+    return f"^((<=|≤|>=|≥|=) ?{number}|[-+][0-9]{{1,9}}(\\.[0-9]{{1,9}})?( ?%)?|{number}(\\.\\.|±){number})$"
 
 
 def _describe_explanation() -> dict[str, Any]:

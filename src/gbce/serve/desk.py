@@ -16,7 +16,7 @@ from gbce.base import Target
 from gbce.budget import BudgetSpentError
 from gbce.distributed import explain_partition
 from gbce.explainer import Explainer
-from gbce.explanation import Explanation
+from gbce.explanation import Explanation, Status
 from gbce.files import to_json
 from gbce.predictors import PredictionError
 from gbce.serve._limits import Limits, RequestError
@@ -28,6 +28,8 @@ __all__ = ["ExplainerDesk"]
 
 _LOG = logging.getLogger("gbce.serve")
 _UNFIT = (TypeError, ValueError, OverflowError)  # of the library: what is wrong with the input, as a sentence
+
+_WARM_ROWS = 8  # that are tried before the first request, by hand: one that reaches the target takes no search
 
 Forwarding = Callable[[Mapping[str, str]], AbstractContextManager[Any]]
 
@@ -80,8 +82,10 @@ class ExplainerDesk:
             return
         space, x = self.explainer.space, self.explainer._session.data
         fits = np.setdiff1d(np.arange(len(x)), space.misfits(x)["row"].to_numpy())
-        if len(fits):
-            self._explain_frame(space.frame(x[fits[:1]]), self.read_target(self.target), self._read_options({}))
+        target, options = self.read_target(self.target), self._read_options({})
+        for i in fits[:_WARM_ROWS]:
+            if self._explain_frame(space.frame(x[[i]]), target, options).status != Status.ALREADY_REACHED:
+                return
 
     def document(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -118,7 +122,7 @@ class ExplainerDesk:
             raise RequestError(422, 'the request has no row: {"row": {column: value, ...}}')
         options = self._read_options(body)
         frame = self._read_rows([body["row"]], "row")
-        target = self._require_target(body.get("target"))
+        target = self._require_target(body.get("target", self.target))
         with _refusing_unfit():
             self.explainer.space.encode_row(frame)
         explanation = self._explain_frame(frame, target, options)
@@ -143,7 +147,7 @@ class ExplainerDesk:
             raise RequestError(422, f"the request has no rows: {{{json.dumps(rows)}: [{{column: value, ...}}, ...]}}")
         options = self._read_options(body)
         frame = self._read_rows(body[rows], rows)
-        target = self._require_target(body.get("target"))
+        target = self._require_target(body.get("target", self.target))
         with _refusing_unfit(bool({"max_model_rows", "seconds"} & set(body))):
             table = explain_partition(
                 self.explainer, frame, target, seed=options["seed"], rules=self.rules, posterior=options["posterior"],
@@ -238,19 +242,19 @@ class ExplainerDesk:
                     raise RequestError(
                         422, f"{name}: {column} must be a number, a string, true, false or null, not {show(value)}"
                     )
+                if isinstance(value, bool) and column not in known:  # which would be read as 1 or 0
+                    raise RequestError(422, f"{name}: {column} must not be {json.dumps(value)}")
             lines.append({one: known[one].get(row[one], row[one]) if one in known else row[one] for one in labels})
         return pd.DataFrame(lines, columns=labels)
 
     def _require_target(self, text: Any) -> Target:
         """Return the target of a request, else that of the service."""
         if text is None:
-            text = self.target
-        if text is None:
             raise RequestError(422, 'the request has no target, and neither has the service: {"target": "..."}')
-        if isinstance(text, (dict, list)):
+        if not isinstance(text, str):
             raise RequestError(422, f"target must be a string, not {show(text)}")
         with _refusing_unfit():
-            return self.read_target(str(text))
+            return self.read_target(text)
 
 
 class _refusing_unfit:
@@ -289,9 +293,9 @@ def _require_one_of(name: str, value: Any, known: Sequence[str]) -> None:
 
 def _read_number(body: Mapping[str, Any], name: str, low: float, high: float, whole: bool = False) -> float | None:
     """Return a number of a request within its limits; ``None`` if it has none."""
-    value = body.get(name)
-    if value is None:
+    if name not in body:
         return None
+    value = body[name]
     kind = "an integer" if whole else "a number"
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and (not whole or value == int(value))
     if not fits or not low <= value <= high:

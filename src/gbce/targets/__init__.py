@@ -7,6 +7,7 @@ its output for the row that is explained.
 
 from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target, format_probability
 from gbce.targets._numeric import AtLeast, AtMost, Change, Numeric, Range, Value
+from gbce.targets._written import parse_target
 
 __all__ = [
     "SMALLEST_PROBABILITY",
@@ -21,4 +22,5 @@ __all__ = [
     "Value",
     "as_target",
     "format_probability",
+    "parse_target",
 ]
