@@ -28,10 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"
-_IMPORTING_  # Tools for the service: models of MLflow, and requests that its description allows or forbids.
-_SERVING = {"MLflow": ("mlflow>=3.17", "tests/serve/test_mlflow_models.py"),
-            "schemathesis": ("schemathesis>=4.30", "tests/serve/test_requests.py")}  # fmt: skip
-HEAVY = ("tests/predictors", "tests/search")
+_IMPORTING_HEAVY = ("tests/predictors", "tests/search")
 # Tools for the service: models of MLflow, and requests that its description allows or forbids.
 _SERVING = {"MLflow": ("mlflow>=3.17", "tests/serve/test_mlflow_models.py"),
             "schemathesis": ("schemathesis>=4.30", "tests/serve/test_requests.py")}  # fmt: skip
