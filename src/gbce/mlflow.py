@@ -123,7 +123,7 @@ def _model_class() -> Any:
         return globals()["ExplainerModel"]
     base: Any = _import_pyfunc().PythonModel
 
-    class ExplainerModel(base):  # type: ignore[misc]
+    class ExplainerModel(base):
         """An explainer with the settings of its requests."""
 
         def __init__(self, explainer: Explainer, settings: Mapping[str, Any]) -> None:
