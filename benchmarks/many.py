@@ -2,10 +2,10 @@
 
 The first table is gbce alone, on California housing (a house of more than the median price) and German credit (a good
 risk). Columns: *per s*, rows per CPU second of one core; *loop*, those of one ``explain(..., posterior=False)`` after
-the other; *posterior*, those with draws; *model*, the share of the time that the model itself takes, as the user calls
-it; *rows*, model rows per row; *reliable* answers. The second table asks peers about the same rows of four tables under
-a forest, for one answer each: CPU seconds per row, the share that the model's own ``predict`` grants of all rows, and the
-the median of their l1 cost in ranges of the data.
+the other; *posterior*, those with draws; *share*, the part of the time that the model itself takes, as the user calls
+it; *rows*, model rows per row; *reliable* answers. The second table asks peers about the same rows of four tables
+under a forest, for one answer each: CPU seconds per row, the share that the model's own ``predict`` grants of all
+rows, and the median of their l1 cost in ranges of the data.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     notes: list[str] = []
-    head = ["table", "model", "per s", "loop", "posterior", "model", "rows", "reliable"]
+    head = ["table", "model", "per s", "loop", "posterior", "share", "rows", "reliable"]
     cases = [("california", name, False) for name in LEARNERS] + [("german credit", name, False) for name in LEARNERS]
     own = []
     for table, learner, function in [] if options.only_peers else [*cases, ("california", "logistic", True)]:

@@ -62,7 +62,9 @@ def test_steps_are_the_nearest_cells_of_all_moves(name):
     for cells in trees.cells(space.encode(mixed(20, 4))):
         here = begins[:-1] + cells
         every = trees.score_moves(cells, features, begins)
-        to, scores = trees.score_steps(cells, features, begins, here, able)
+        to, scores = trees.score_steps(
+            cells, features, begins, here, able, np.column_stack([0 * begins[1:], trees.n_cells - 1])
+        )
         np.testing.assert_array_equal(scores, every[np.append(to, -1)])
         assert able[to].all()
         for i in range(3):

@@ -133,17 +133,23 @@ class StackedTrees:
         loops.sum_scores(cells, self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, found, paths)
         return found, paths
 
-    def score_moves(self, cells: Array, columns: Array, begins: Array) -> tuple[Array, Array]:
+    def score_moves(
+        self, cells: Array, columns: Array, begins: Array, window: Array | None = None
+    ) -> tuple[Array, Array]:
         """Return the scores ``(N, S)`` after moving a point ``(m,)`` along one of its columns, and here ``(S,)``.
 
-        The cells of each of the ``columns`` ``(c,)``, the missing one last, begin at ``begins`` ``(c + 1,)``.
+        The cells of each of the ``columns`` ``(c,)``, the missing one last, begin at ``begins`` ``(c + 1,)``. Of
+        ordered columns only cells from ``window`` ``(c, 2)`` are scored, if that is given, and the missing one.
         """
         loops, point = _require_loops(), cells.astype(np.int32)
         here, paths = self.follow(point[None, :])
         out, places = np.zeros((int(begins[-1]), here.shape[1])), np.full(len(cells), -1)
         places[columns] = np.where(self.by_cell[columns], -1, begins[:-1])
         table = self.roots, self.slot, self.n_known, self.nodes, self.words, self.value
-        loops.score_moves(places, self.depth, point, here[0], *table, out)
+        ends = np.column_stack([0 * self.n_known, self.n_known - 1]).astype(np.int64)
+        if window is not None:
+            ends[columns] = window
+        loops.score_moves(places, ends, self.depth, point, here[0], *table, out)
         for i in np.flatnonzero(self.by_cell[columns]).tolist():
             n = int(begins[i + 1] - begins[i])
             steps = self.find_steps(int(columns[i]), np.zeros(n), point[None, :], here, paths)

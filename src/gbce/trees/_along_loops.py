@@ -259,6 +259,7 @@ def find_steps(
 @compile_loop
 def score_moves(
     begins: Array,
+    window: Array,
     depth: int,
     cells: Array,
     here: Array,
@@ -273,7 +274,7 @@ def score_moves(
     """Add to ``out`` ``(N, S)`` the scores of a point on ``cells`` ``(m,)``, here ``(S,)``, moved along each column.
 
     The cells of a column begin at ``begins`` ``(m,)`` in ``out``, the missing one last; -1 for columns that are left
-    out. ``depth`` bounds that of all trees.
+    out. Only cells from ``window`` ``(m, 2)`` are scored, and the missing one. ``depth`` bounds that of all trees.
     """
     path, later = np.empty(depth, np.int64), np.empty((depth + 1, 4), np.int64)
     low, high, with_gap = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64), np.empty(len(cells), np.bool_)
@@ -281,7 +282,7 @@ def score_moves(
         node, n = np.int64(roots[t]), 0
         while nodes[node, 0] >= 0:
             column = nodes[node, 0]
-            low[column], high[column], with_gap[column] = 0, n_known[column] - 1, True
+            low[column], high[column], with_gap[column] = window[column, 0], window[column, 1], True
             path[n], n = node, n + 1
             cell = np.int64(cells[column])
             right = cell > nodes[node, 1]
@@ -330,25 +331,29 @@ def score_moves(
                     gain = value[node, w] - value[own, w]
                     if first <= last:
                         out[begin + first, slot[t] + w] += gain
-                        if last + 1 < n_cells:
+                        if last < window[column, 1]:
                             out[begin + last + 1, slot[t] + w] -= gain
                     if gap == 1:
                         out[begin + n_cells, slot[t] + w] += gain
     for column in range(len(cells)):
         begin = begins[column]
         for s in range(len(here) if begin >= 0 else 0):
-            out[begin, s] += here[s]
-            for k in range(begin + 1, begin + n_known[column]):  # until here, differences from the cell before
+            out[begin + window[column, 0], s] += here[s]
+            for k in range(
+                begin + window[column, 0] + 1, begin + window[column, 1] + 1
+            ):  # until here, differences from the cell before
                 out[k, s] += out[k - 1, s]
             out[begin + n_known[column], s] += here[s]
 
 
 @compile_loop
-def mark_steps(begins: Array, here: Array, by_cell: Array, able: Array, along: Array, marked: Array) -> None:
+def mark_steps(
+    begins: Array, window: Array, here: Array, by_cell: Array, able: Array, along: Array, marked: Array
+) -> None:
     """Mark the nearest ``able`` place of each step of scores ``along`` ``(N, S)`` that leads away from a point.
 
-    Each column's places start at ``begins`` ``(m + 1,)``, and ``here`` ``(m,)`` are the point's. Of columns that are
-    unordered, or missing at the point, all able places are marked.
+    Each column's places start at ``begins`` ``(m + 1,)``; ``window`` ``(m, 2)`` are the cells that count, ``here``
+    ``(m,)`` the point's places. Of columns that are unordered, or missing at the point, all able places are marked.
     """
     for i in range(len(here)):
         begin, last = begins[i], begins[i + 1] - 1
@@ -359,7 +364,7 @@ def mark_steps(begins: Array, here: Array, by_cell: Array, able: Array, along: A
         marked[last] = able[last]
         for side in (-1, 1):
             before, place = here[i], here[i] + side
-            while begin <= place < last:
+            while begin + window[i, 0] <= place <= begin + window[i, 1]:
                 if able[place]:
                     for s in range(along.shape[1]):
                         if along[place, s] != along[before, s]:

@@ -169,18 +169,22 @@ class CellTrees:
         return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
 
     def score_steps(
-        self, cells: Array, features: Array, begins: Array, here: Array, able: Array
+        self, cells: Array, features: Array, begins: Array, here: Array, able: Array, window: Array
     ) -> tuple[Array, Array]:
         """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest ``able`` cell of each score, and scores.
 
         Other able cells have the scores of one that is nearer. The last of the scores ``(n + 1, K)`` are those here;
-        ``here`` ``(m,)`` are the positions of ``cells``, ``able`` is ``(N,)``.
+        ``here`` ``(m,)`` are the positions of ``cells``, ``able`` is ``(N,)``, and ``window`` ``(m, 2)`` the first and
+        last cell of each feature that counts.
         """
         loops = compiled_loops()
         assert loops is not None
-        moved, own = self._stacked.score_moves(cells, features, begins)
+        place = here - begins[:-1]
+        place = np.where(place < self.n_cells[features], place, window[:, 0])  # a missing value is in no window
+        window = np.column_stack([np.minimum(window[:, 0], place), np.maximum(window[:, 1], place)])
+        moved, own = self._stacked.score_moves(cells, features, begins, window)
         marked = np.zeros(len(moved), dtype=bool)
-        loops.mark_steps(begins, here, self._stacked.by_cell[features], able, moved, marked)
+        loops.mark_steps(begins, window, here, self._stacked.by_cell[features], able, moved, marked)
         to = np.flatnonzero(marked)
         return to, np.asarray(self.base + np.vstack([moved[to], own]) / self.nodes.divisor)
 

@@ -74,12 +74,12 @@ class LocalSearch:
         self.constrained = bool(reachable.space.constraints) or not reachable.all_paid
         self.is_change = reachable.is_change
         self.price = np.where(reachable.paid[reachable.feature], reachable.price, 0.0)
-        self._is_attainable = np.isfinite(reachable.price)
-        self.attainable = np.flatnonzero(self._is_attainable)
+        self.attainable = np.flatnonzero(np.isfinite(reachable.price))
         self.slots = reachable.here.copy()  # the current place
         self.fewest_changes, self.most_changes = 0, len(reachable.moving)
         self.n_scans, self.most_scans = 0, np.inf if by_price else TUNING.most_scans
-        self._scans: dict[bytes, tuple[Array, Array, Array, float, bool]] = {}
+        self._scans: dict[bytes, tuple[float, Array, Array, Array, float, bool]] = {}
+        self._able: tuple[float, Array, Array] | None = None  # a price, slots up to it, and the cells between them
         self._recorded: dict[bytes, int] = {}  # number of changes for which a place was recorded last
         self._descended: set[tuple[bytes, int, int, bool]] = set()
         self._admissible: dict[bytes, bool] = {}
@@ -101,9 +101,10 @@ class LocalSearch:
     def scan(self) -> Scan:
         """Return all single moves from the current place, and record the best of them."""
         reachable, key = self.reachable, self.slots.tobytes()
-        if key not in self._scans:
-            self._scans[key] = self._read_moves()
-        to, potential, reached, potential_here, reached_here = self._scans[key]
+        dearest = TUNING.price_slack * self.lowest() if self.by_price and not self.constrained else np.inf
+        if key not in self._scans or self._scans[key][0] < dearest:
+            self._scans[key] = self._read_moves(dearest)
+        _, to, potential, reached, potential_here, reached_here = self._scans[key]
         own, changed, feature = self.price[self.slots], self.is_change[self.slots], reachable.feature[to]
         n, here = int(changed.sum()), float(own.sum())
         cost = here - own[feature] + self.price[to]
@@ -117,8 +118,11 @@ class LocalSearch:
             cost[changes < self.fewest_changes] = np.inf
         return scan
 
-    def _read_moves(self) -> tuple[Array, Array, Array, float, bool]:
-        """Return slots ``(k,)`` with potentials and verdicts, and those of the current place."""
+    def _read_moves(self, dearest: float) -> tuple[float, Array, Array, Array, float, bool]:
+        """Return slots ``(k,)`` up to a price with potentials and verdicts, and those of the current place.
+
+        The first is the price up to which slots are listed, ``dearest`` or more.
+        """
         self.n_scans += 1
         if len(self._scans) * len(self.price) > TUNING.remembered:
             self._scans.clear()
@@ -126,7 +130,8 @@ class LocalSearch:
         cells, to = reachable.cells_at(self.slots[None, :])[0], self.attainable
         where = reachable.moving, reachable.starts
         if self.by_price and not self.constrained:  # of equal scores, only the nearest cells can be the best
-            to, scores = trees.score_steps(cells, *where, self.slots, self._is_attainable)
+            dearest, able, window = self._list_able(dearest)
+            to, scores = trees.score_steps(cells, *where, self.slots, able, window)
         else:
             scores = trees.score_moves(cells, *where)[np.append(to, -1)]
         potential, reached = self.read(scores)
@@ -135,7 +140,26 @@ class LocalSearch:
         if self.by_price:
             useful = reached | (potential < potential_here)
             to, potential, reached = to[useful], potential[useful], reached[useful]
-        return to, potential, reached, potential_here, reached_here
+        return dearest, to, potential, reached, potential_here, reached_here
+
+    def _list_able(self, dearest: float) -> tuple[float, Array, Array]:
+        """Return a price of at least ``dearest``, which slots ``(N,)`` cost no more, and their cells' ends ``(m, 2)``.
+
+        It is listed again only where the price has risen, or fallen by enough to matter.
+        """
+        if self._able is None or not dearest <= self._able[0] <= TUNING.price_slack * dearest:
+            reachable = self.reachable
+            begins, here = reachable.starts, reachable.here
+            able = np.isfinite(reachable.price) & (reachable.price <= dearest)
+            slot = np.flatnonzero(able)
+            slot = slot[slot < begins[1:][reachable.feature[slot]] - 1]  # missing values lie outside the order
+            low, high = here.copy(), here.copy()
+            np.minimum.at(low, reachable.feature[slot], slot)
+            np.maximum.at(high, reachable.feature[slot], slot)
+            most = begins[1:] - 2
+            low, high = np.minimum(low, most), np.minimum(high, most)
+            self._able = dearest, able, np.column_stack([low, high]) - begins[:-1, None]
+        return self._able
 
     def read_slots(self, slots: Array) -> tuple[Array, Array]:
         """Return potentials and verdicts of slots ``(n, m)``."""
