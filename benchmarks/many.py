@@ -60,6 +60,7 @@ class Timed:
 
 def asked(table: str, learner: str) -> tuple[pd.DataFrame, Any, pd.DataFrame]:
     """Return a table, a model fitted on it, encoders included, and the rows that it refuses."""
+    wish: Any
     if table == "california":
         X = california().iloc[:MOST_ROWS].reset_index(drop=True)
         price = X.pop("MedHouseVal")
@@ -115,10 +116,10 @@ def peer_lines(table: str, n: int, notes: list[str]) -> list[list[str]]:
     found = explainer.explain_many(rows, case.target, posterior=False, seed=0, progress=False)
     seconds = (time.process_time() - start) / len(rows)
     seeds = found.diagnostics["seed"]  # explain gives the same answer for the same seed
-    answers = [
-        explainer.explain(rows.iloc[[i]], case.target, posterior=False, seed=int(seeds.iloc[i])).answer.row
-        for i in range(len(rows))
-    ]
+    answers = []
+    for i, seed in enumerate(seeds):
+        again = explainer.explain(rows.iloc[[i]], case.target, posterior=False, seed=int(seed)).answer
+        answers.append(None if again is None else again.row)
     lines = [_line(table, "gbce", seconds, answers, case, columns, rows)]
     for peer in PEERS:
         given, spent = [], 0.0
