@@ -84,6 +84,7 @@ ASKED = {
     "decide DirectOpt": lambda w, **k: w.explainer.decide(w.known, gbce.DirectOpt(), **k),
     "decide MAP": lambda w, **k: w.explainer.decide(w.known, gbce.MAP(), **k),
     "given": lambda w, **k: w.explainer.given(w.known, keep=[SPACE.names[-1]], **k).pointwise,
+    "plan": lambda w, **k: w.explainer.plan(w.known, **k).table,
     "assess": lambda w, **k: w.explainer.assess(w.known, w.known.counterfactuals, **k),
     "survival": lambda w, **k: w.explainer.survival(w.known, w.others, **k),
     "metrics.survival": lambda w, **k: gbce.metrics.survival(w.known, w.others, **k),
@@ -95,7 +96,7 @@ ASKED = {
 }
 LEAST = {  # rows with which there is an answer to a plain target, whatever it is
     "explain": 3, "explain_many": 3, "decide CVaR": 100, "decide ChanceConstrained": 400, "decide DirectOpt": 300,
-    "decide MAP": 1, "given": 6, "assess": 3, "survival": 7, "metrics.survival": 6, "frontier": 10,
+    "decide MAP": 1, "given": 6, "plan": 100, "assess": 3, "survival": 7, "metrics.survival": 6, "frontier": 10,
     "frontier of others": 1_500, "sensitivity": 30,
 }  # fmt: skip
 

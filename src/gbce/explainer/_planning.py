@@ -14,7 +14,7 @@ import numpy as np
 from gbce._numerics import ENOUGH_ESS, PLANNING, effective_sample_size, stream
 from gbce._validation import is_count, is_number
 from gbce.base import Array
-from gbce.budget import Budget
+from gbce.budget import HALF, Budget, BudgetSpentError
 from gbce.decisions import Nearest
 from gbce.explanation import (
     Explanation,
@@ -42,6 +42,7 @@ _MOST_CHANGES = 10
 _MOST_ROWS = 65_536  # noisy copies of all sets of changes together, in a few batches of a usual explanation
 _COPIES = 2_048  # of one set: its probability has an error of about 0.01; fewer where there are many sets
 _ANSWER = "answer"
+_OTHERWISE = "If this cannot be done"
 
 # --- the best order --------------------------------------------------------------------------------------------------
 
@@ -233,9 +234,11 @@ class _Planner:
         return x, good
 
     def copies(self, k: int) -> Array:
-        """Draw offsets ``(n, d)`` for ``k`` rows."""
-        query = self.explanation.query
+        """Draw offsets ``(n, d)`` for ``k`` rows, and the goal after each step: fewer where the budget is short."""
+        query, tried = self.explanation.query, k + len(self.columns) + 1
         n = int(np.clip(_MOST_ROWS // max(k, 1), 64, _COPIES))
+        part = replace(self.posterior, budget=self.posterior.budget.share(HALF))  # the rest is for fallbacks
+        n = max(min(part.affords(n * tried) // tried, n), 1)
         return offsets(query.evaluation.noise, query.space, stream(query.seed, PLANNING, query.key), n)
 
     def try_out(self, rows: Array, shifts: Array) -> Array:
@@ -276,9 +279,9 @@ def make_plan(
                     Share(certain, certain, certain, 0), (), 0.0, 0.0, 0, note)  # fmt: skip
     planner = _Planner(explanation, replace(posterior, predictors=posterior.predictors[:1]), goal, columns)
     rows, good = planner.rows()
-    shifts = planner.copies(int(good.sum()))
     where = np.flatnonzero(good)
     exact = planner.posterior.evaluate_first(rows[where])
+    shifts = planner.copies(len(where))
     held = np.zeros(len(rows))
     held[where] = planner.try_out(rows[where], np.broadcast_to(shifts, (len(where), *shifts.shape))).mean(axis=1)
     loss = np.full(len(rows), inf)
@@ -381,11 +384,22 @@ def _find_fallbacks(
     made: list[str] = []
     found, x = [], planner.x0
     refits = session.prepare_refits(posterior.target, budget)
-    for step in steps:
-        found.append(_explain_without(session, planner, posterior, x, [*made, *step.columns], effort, budget, refits))
+    for i, step in enumerate(steps):
+        part = budget.share(1 / (len(steps) - i))
+        held = [*made, *step.columns]
+        try:
+            found.append(_explain_without(session, planner, posterior, x, held, effort, part, refits))
+        except BudgetSpentError:
+            found.append(_no_fallback("the budget did not allow looking for another way."))
         made += step.columns
         x = step.x
     return found
+
+
+def _no_fallback(why: str) -> Fallback:
+    """Return that there is nothing to do instead of a step, and why."""
+    nan = float("nan")
+    return Fallback(None, "", nan, None, nan, nan, f"{_OTHERWISE}, {why}")
 
 
 def _explain_without(
@@ -406,10 +420,9 @@ def _explain_without(
     before = planner.explanation.query
     keep = [Condition(name, None, None, name, kept=True) for name in held]
     space = restate(before.space, keep, x, spikes=before.sparse)
-    what = "If this cannot be done"
     nan = float("nan")
     if len(space.free(x)) == 0:
-        return Fallback(None, "", nan, None, nan, nan, f"{what}, nothing else may change.")
+        return _no_fallback("nothing else may change.")
     again = replace(
         session.drawing(planner.explanation.draws.info.draws_posterior),
         space=space,
@@ -430,11 +443,11 @@ def _explain_without(
         answer.decision if answer is not None else min(found.decisions, key=lambda one: (not one.reached[0], one.cost))
     )
     if not goal.reached[0]:
-        return Fallback(None, "", nan, None, chance, error, f"{what}, no other way was found from there.")
+        return Fallback(None, "", nan, None, chance, error, f"{_OTHERWISE}, no other way was found from there.")
     changes = describe_changes(space, x, goal.x)
     factors = np.array([dict(effort).get(name, 1.0) for name in space.names])
     cost = float((space.change(goal.x[None, :], x)[0] / space.scale * factors)[~space.is_computed].sum())
     reliability = None if answer is None else answer.reliability
     works = "" if reliability is None else f", which works with probability {reliability.digits}"
-    words = f"{what}: {changes}{works}." if changes else f"{what}, the target is reached without it."
+    words = f"{_OTHERWISE}: {changes}{works}." if changes else f"{_OTHERWISE}, the target is reached without it."
     return Fallback(goal.x, changes, cost, reliability, chance, error, words)
