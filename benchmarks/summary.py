@@ -190,28 +190,6 @@ def _rows(files: Files) -> str:
     return f"{rows} model rows; {alone} with `posterior=False`."
 
 
-def _many(files: Files) -> str:
-    trees = [line for line in files.table("many") if line["model"].split(",")[0] in ("forest", "LightGBM")]
-    each = ", ".join(f"{line['per s']} ({line['model'].split(',')[0]}, {line['table']})" for line in trees)
-    faster, slower = _against_peers(files)
-    return f"Answers alone per CPU second: {each}. Faster than {faster}; slower than {slower or 'none'}."
-
-
-def _against_peers(files: Files) -> tuple[str, str]:
-    """Return on how many tables gbce is faster than each peer, and on how many slower."""
-    lines = files.table("many-2")
-    own = {line["table"]: float(line["s"]) for line in lines if line["method"] == "gbce"}
-    peers = list(dict.fromkeys(line["method"] for line in lines if line["method"] != "gbce"))
-    said = []
-    for sign in (1, -1):
-        counts = {
-            peer: sum(sign * float(line["s"]) > sign * own[line["table"]] for line in lines if line["method"] == peer)
-            for peer in peers
-        }
-        said.append(", ".join(f"{peer} on {n} of {len(own)} tables" for peer, n in counts.items() if n))
-    return said[0], said[1]
-
-
 def _target(files: Files) -> str:
     line, plain = ([*files.table(name)][-1] for name in ("target-auto", "target-1"))
     trees = [one for one in files.table("target-auto") if one["model"] in ("forest", "boosting")]
@@ -265,7 +243,6 @@ QUESTIONS = (
     Question("Are constraints kept on real tables?", ("tables",), _rules),
     Question("Cost beside the bare model", ("overhead",), _overhead),
     Question("Model rows of a default explanation", ("rows",), _rows),
-    Question("Whole tables", ("many",), _many),
     Question("Other machines, other seeds", ("machines",), _machines),
 )  # fmt: skip
 
