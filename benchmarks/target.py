@@ -61,9 +61,10 @@ def measure(case: Case, n: int, eta: Any, first: bool) -> Iterator[Measured]:
     """Explain rows of one case; the ``first`` one of a process also pays for imports, which do not count."""
     explainer = gbce.Explainer(case.model, case.X, space=case.space, eta=eta)
     rows = rows_of(case, n)
-    # models are read by an explainer of their own where older commits refuse a goal without a posterior
-    reader = explainer if eta in ("auto", 1) else gbce.Explainer(case.model, case.X, space=case.space, eta=1)
-    reader.explain(rows.iloc[[0]], case.target, seed=0, progress=False, posterior=first)
+    # models are read first; older commits take long, and refuse a goal without a posterior, so by another explainer
+    known = eta in ("auto", 1)
+    reader = explainer if known else gbce.Explainer(case.model, case.X, space=case.space, eta=1)
+    reader.explain(rows.iloc[[0]], case.target, seed=0, progress=False, posterior=first or known)
     for i in range(len(rows)):
         begun = time.process_time()
         explanation = explainer.explain(rows.iloc[[i]], case.target, seed=0, progress=False)
