@@ -371,3 +371,19 @@ def test_votes_that_tie_count_as_missed():
     assert ties.sum() > 10
     assert not points.reached[ties].any()
     np.testing.assert_array_equal(points.reached[~ties, 0], outputs[~ties] > 0.5)
+
+
+@pytest.mark.parametrize("eta", [1.0, 1e12])
+def test_a_leaf_at_the_very_limit_of_the_target_reaches_at_any_eta(eta):
+    """Between the knots of a table of losses the one beside the limit would be too high, times eta."""
+    x, y = numbers(4)
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(x, y)
+    limit = np.sort(np.unique(model.predict(x)))[3]
+    problem = CellProblem.build(posterior_of(model, x, x[0], gbce.AtMost(limit, scale=0.05), space=gbce.Space.real(4)))
+    mixture = replace(problem.posterior.mixture, eta=eta)
+    points = problem.draw_prior(np.random.default_rng(0), 500)
+    for column in range(4):
+        steps = problem.find_steps(column, points)
+        exact, found = mixture.potential(problem.read(steps.scores)[0]), problem.potential(steps, mixture)
+        assert (exact < ROUNDING).any()
+        assert (found[exact < ROUNDING] < 1.0).all()

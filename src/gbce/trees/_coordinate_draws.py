@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from gbce._numerics import TINY
 from gbce.base import Array, Outputs
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
@@ -24,6 +25,10 @@ from gbce.trees._sums import NotExactError, _require_trees
 __all__ = ["CellPoints", "CellProblem", "Placed"]
 
 _KNOTS = 8_192  # of a table of losses: eta times its error is below 0.01 for all but hopeless scores, and 64 KB
+# At an eta where a goal is out of reach, an interval beside the target may hold all that counts: a leaf at the very
+# limit of the target was taken for one that misses it, and a mode of e^20 times the mass found was never proposed.
+# Beyond the first number a potential does not matter, and below the second the table is as good as exact readings.
+_HOPELESS, _MOST_IN_INTERVAL = 50.0, 2.0
 _FINITE = 1e100  # stands for an infinite loss in that table
 _MOST_TRIED, _LEAST_SHARE = 200, 1e-3  # rounds of rejection, and least share of the prior that meets constraints
 _TRIED = 20_000  # points of the prior that estimate that share
@@ -135,6 +140,14 @@ class CellProblem:
         loss = self.read(np.linspace(low, high, _KNOTS)[:, None])[0][:, 0]
         return low, (_KNOTS - 1) / (high - low), np.clip(loss, -_FINITE, _FINITE)
 
+    def _interpolates(self, mixture: Mixture) -> bool:
+        """Whether there is a table, and at this eta no interval of it that matters spans too much of the potential."""
+        if self._table is None:
+            return False
+        table = self._table[2]
+        matters = np.minimum(table[:-1], table[1:]) <= table.min() + _HOPELESS / max(mixture.eta, TINY)
+        return bool(mixture.eta * np.abs(np.diff(table))[matters].max(initial=0.0) <= _MOST_IN_INTERVAL)
+
     def _interpolate_loss(self, scores: Array) -> Array:
         """Return interpolated losses ``(n,)``."""
         assert self._table is not None
@@ -238,8 +251,9 @@ class CellProblem:
         loops.pick_cells(mass, rng.random(len(now)), steps.starts, steps.first, steps.masses, potential, cells, chosen)
         accepted = chosen >= 0
         scores = np.where(accepted[:, None], steps.scores[chosen], now.scores)
-        loss, reached = self.read(scores) if self._table is not None else (now.loss, now.reached)
-        if self._table is not None:  # the proposal is approximate, by a table: a Metropolis step makes it exact
+        interpolates = self._interpolates(mixture)
+        loss, reached = self.read(scores) if interpolates else (now.loss, now.reached)
+        if interpolates:  # the proposal is approximate, by a table: a Metropolis step makes it exact
             new = mixture.eta * (loss[:, 0] - self._interpolate_loss(scores))
             old = mixture.eta * (now.loss[:, 0] - self._interpolate_loss(now.scores))
             accepted &= np.log1p(-rng.random(len(now))) <= old - new
@@ -267,7 +281,7 @@ class CellProblem:
 
     def potential(self, steps: Steps, mixture: Mixture) -> Array:
         """Return the potential of every step, from a table of losses where there is one."""
-        if self._table is not None:
+        if self._interpolates(mixture):
             return mixture.eta * self._interpolate_loss(steps.scores)
         return mixture.potential(self.read(steps.scores)[0])
 
