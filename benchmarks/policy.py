@@ -11,7 +11,8 @@ count for their method all the same; *seconds* of one core and *model rows*, wit
 ``gbce, worth`` serves no row at more than the cost that C-GLANCE has on the rows it was given, 1 where that is not run.
 
 A promise is *kept* where the difference between promise and measurement lies within the 95% interval of both (Newcombe,
-1998). ``--intervals`` simulates tables of which 4,000 other rows are known, and counts how often the interval holds these.
+1998). ``--intervals`` simulates tables of which 4,000 other rows are known, and counts how often the interval holds
+these.
 
 C-GLANCE runs with the code of its authors (``git clone https://github.com/Trusted-AI/AIX360``, ``--aix360 FOLDER``) in
 their setting with random local counterfactuals; it needs dice-ml and colorama. It has no immutable columns there.
@@ -97,8 +98,8 @@ def _tables() -> dict[str, Callable[[], tuple[pd.DataFrame, pd.Series, Any, tupl
 
     def census() -> tuple[pd.DataFrame, pd.Series, Any, tuple[str, ...]]:
         frame = adult().sample(6_000, random_state=0).dropna()
-        fixed = ("age", "race", "sex", "native-country", "relationship", "marital-status")
-        return frame.drop(columns=["class", "fnlwgt", "education-num"]), frame["class"], ">50K", fixed
+        fixed = ("age", "race", "sex", "relationship", "marital-status")
+        return frame.drop(columns=["class", "fnlwgt", "education-num", "native-country"]), frame["class"], ">50K", fixed
 
     def recidivism() -> tuple[pd.DataFrame, pd.Series, Any, tuple[str, ...]]:
         frame = compas()
@@ -490,9 +491,10 @@ def simulate(n_tables: int) -> pd.DataFrame:
     space = gbce.Space.infer(draw(300, 1), increase=["years"], bounds={"debt": (0, None), "pay": (0, None)})
     explainer = gbce.Explainer(score, draw(300, 1), space=space)
     x = space.encode(draw(TRUTH, 2))
-    lines = []
+    lines: list[dict[str, Any]] = []
+    settings: tuple[tuple[int, float], ...] = ((1, 2.0), (3, 2.0), (3, np.inf))
     for n in (40, 100, 300):
-        for k, worth in ((1, 2.0), (3, 2.0), (3, np.inf)):
+        for k, worth in settings:
             inside = 0
             for seed in range(n_tables):
                 rows = _answer(space, draw(n, 10_000 + seed), score, seed)
@@ -546,7 +548,7 @@ def _show(table: pd.DataFrame) -> str:
         if isinstance(value, (bool, np.bool_)):
             return "yes" if value else "no"
         if isinstance(value, (float, np.floating)):
-            return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+            return f"{value:,.0f}" if abs(float(value)) >= 1_000 else f"{value:.3g}"
         return str(value)
 
     head = ["| " + " | ".join(map(str, table.columns)) + " |", "|" + "---|" * table.shape[1]]

@@ -42,7 +42,7 @@ numpydoc_xref_param_type = False
 templates_path = ["templates"]
 
 # the tutorials in examples/ are run by the build
-TUTORIALS = ["loan_officer.py", "house_prices.py", "several_models.py", "fairness.py"]
+TUTORIALS = ["loan_officer.py", "house_prices.py", "several_models.py", "fairness.py", "city_budget.py"]
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["tutorials"],

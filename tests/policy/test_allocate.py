@@ -20,13 +20,14 @@ def rows():
 
 def test_more_money_reaches_more_rows(rows, tmp_path):
     found = allocate(rows, 80.0)
+    assert found.frame().index.max() == pytest.approx(min(320.0, rows.cost.sum()))
     table = found.frame()
     assert table["expected"].is_monotonic_increasing
     assert (table["spent"] <= table.index.to_numpy() * (1 + 1e-8)).all()
     assert (table["low"] <= table["expected"]).all()
     assert (table["expected"] <= table["high"]).all()
     assert table.loc[80.0, "expected"] == pytest.approx(found.expected[0])
-    assert table.iloc[-1]["helped"] == len(rows)
+    assert allocate(rows, 1e9).frame().iloc[-1]["helped"] == len(rows)
     listed = found.rows
     assert listed["helped"].sum() == len(found)
     assert listed["helped"].iloc[: len(found)].all()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gbce._validation import printable
+from gbce.explanation import number_text
 from gbce.plots._style import ANSWER, DRAWS, EDGE, QUIET, SAFE, finish_axes, new_axes, pale
 from gbce.policy import Allocation, GroupActions
 
@@ -54,7 +55,7 @@ def plot_actions(actions: GroupActions, *, ax: "Axes | None" = None) -> "Axes":
         ax.barh(step, share.share - before, left=before, height=0.32, color=DRAWS)
         error = [[share.share - share.low], [share.high - share.share]]
         ax.errorbar(share.share, step, xerr=error, color=EDGE, capsize=3, lw=1.2)
-        known = f"cost {cost.mean:.3g}" if np.isfinite(cost.mean) else ""
+        known = f"cost {number_text(cost.mean, 3)}" if np.isfinite(cost.mean) else ""
         ax.text(1.03, step, f"{share.share:.0%}\n{known}", va="center", ha="left", fontsize=9)
         words = "; ".join(
             action.describe(actions.space) + ("" if group is None else f" ({group})")
@@ -120,7 +121,7 @@ def plot_allocation(allocation: Allocation, *, ax: "Axes | None" = None) -> "Axe
         ax.text(money[-1], allocation.at_least, label, ha="right", va="bottom", fontsize=9, color=QUIET)
     ax.set_xlim(0.0, max(float(money[-1]), 1e-300))
     ax.set_ylim(0.0, max(float(table["likely_high"].max()) * 1.05, 1.0))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    ax.xaxis.set_major_formatter(lambda value, _: number_text(value))
     ax.set_xlabel(f"money{f' ({allocation.prices})' if allocation.prices else ''}")
     ax.set_ylabel("rows that reach the target")
     ax.legend(frameon=False, loc="lower right")

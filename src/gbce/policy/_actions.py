@@ -484,7 +484,7 @@ def _report(
         labels=rows.labels,
         row_costs=row_costs,
         group_of_rows=None if numbers is None or names is None else tuple(names[g] for g in numbers),
-        prices="units of scale" if prices.by_column is None else "in prices",
+        prices="units of scale" if prices.by_column is None else "",
         guarantee=plan.guarantee,
         exact=exact,
         n_chosen_on=len(chosen_on),

@@ -37,6 +37,7 @@ _SECONDS = 20.0  # for one program; by hand, those of 100,000 rows take about on
 _HALVINGS = 14  # of the money between too little and enough: to 1 in 16,000 of it
 _SMALL = 200  # answers up to which their numbers are convolved directly, by hand
 _LEVEL = (0.025, 0.975)  # the number of rows lies between these quantiles with probability 95%
+_AROUND = 4.0  # times the budget at which the frontier ends, or where everybody is helped; by hand
 _ROUNDING = 1e-9  # of the budget: costs are sums of numbers from a file
 
 
@@ -156,9 +157,10 @@ class Allocation:
         """Whom to help, what it costs and what it brings, one sentence each."""
         mean, low, high = self.expected
         unit = f" {self.prices}" if self.prices else ""
+        most = f" of {number_text(self.budget, 4)}" if self.budget > self.spent else ""
         lines = [
-            f"Help {len(self):,} of {len(self.labels):,} rows for {number_text(self.spent, 4)}{unit} of "
-            f"{number_text(self.budget, 4)}: {mean:,.1f} are expected to reach the target (95%: {low:,.1f} to "
+            f"Help {len(self):,} of {len(self.labels):,} rows for {number_text(self.spent, 4)}{unit}{most}: "
+            f"{mean:,.1f} are expected to reach the target (95%: {low:,.1f} to "
             f"{high:,.1f}), and with probability 95% it is {self.likely[0]:,} to {self.likely[1]:,}."
         ]
         if self.at_least is not None and self.chance is not None:
@@ -456,8 +458,10 @@ def _figures(helped: Array, reliability: Array) -> tuple[float, float, float, in
 
 
 def _trace(p: Array, cost: Array, reliability: Array, money: float, points: int) -> pd.DataFrame:
-    """Return the frontier: the best rows for evenly spaced budgets up to the cost of all, and for the given one."""
-    budgets = np.unique(np.append(np.linspace(0.0, float(cost.sum()), points), money))
+    """Return the frontier: the best rows for evenly spaced budgets around the given one, and for this."""
+    total = float(cost.sum())
+    end = min(total, _AROUND * money) if money > 0 else total
+    budgets = np.unique(np.append(np.linspace(0.0, end, points), money))
     lines = []
     for one in budgets:
         best = _fill(p, cost, float(one))

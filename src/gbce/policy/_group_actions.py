@@ -9,7 +9,7 @@ import pandas as pd
 
 from gbce._validation import is_count
 from gbce.base import Array
-from gbce.explanation import Mean, Share
+from gbce.explanation import Mean, Share, number_text
 from gbce.files import to_json
 from gbce.policy._action import Action, apply_action
 from gbce.space import Space, plain_records
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["GroupActions"]
+
+_IN_FULL = 1_000.0  # costs from here on are written without decimals, by convention
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class GroupActions:
     group_of_rows : tuple of n, optional
         The group of each row.
     prices : str
-        What costs are measured in.
+        What costs are measured in; empty for those of the user.
     guarantee : float
         How much of the best possible total of the same candidates the chosen ones are known to reach, 1 if they are the
         best.
@@ -117,17 +119,24 @@ class GroupActions:
             own = taken == number
             words = action.describe(self.space)
             who = "" if group is None else f" ({group})"
-            cost = f", at {self.row_costs[own, number].mean():.3g} {self.prices} each" if own.any() else ""
+            cost = f", at {self._money(self.row_costs[own, number].mean())} each" if own.any() else ""
             lines.append(f"{number + 1}. {words[0].upper()}{words[1:]}{who}: best for {int(own.sum())} rows{cost}.")
         share, mean = self.coverage[-1], self.cost[-1]
         lines.append(
             f"Of rows that did not choose them, {self._percent(share)} reach the target ({self.target})"
-            + (f" at {mean.mean:.3g} {self.prices} (95%: {mean.low:.3g} to {mean.high:.3g})." if share.share else ".")
+            + (
+                f" at {self._money(mean.mean)} (95%: {_round(mean.low)} to {_round(mean.high)})."
+                if share.share
+                else "."
+            )
         )
         for group, shares in self.group_coverage.items():
             lines.append(f"{group}: {self._percent(shares[-1])}.")
         rest = len(self.labels) - self.n_chosen_on
         return [*lines, f"Chosen on {self.n_chosen_on:,} of the rows at random, measured on the other {rest:,}."]
+
+    def _money(self, cost: float) -> str:
+        return f"{_round(cost)} {self.prices}".rstrip()
 
     @staticmethod
     def _percent(share: Share) -> str:
@@ -246,3 +255,8 @@ class GroupActions:
         from gbce.plots import plot_actions
 
         return plot_actions(self, ax=ax)
+
+
+def _round(cost: float) -> str:
+    """Write a cost with four significant digits, or in full from a thousand on."""
+    return number_text(round(cost), 4) if abs(cost) >= _IN_FULL else number_text(cost, 4)
