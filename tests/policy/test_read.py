@@ -40,6 +40,20 @@ def test_a_table_and_its_stored_lines_are_read_alike(asked):
     assert some.cost[1] == one.cost[3]
 
 
+def test_the_table_of_a_store_is_read_like_one_in_memory(asked, tmp_path):
+    explainer, rows, target = asked
+    options = {"seed": 0, "posterior": False, "progress": False}
+    stored = explainer.explain_many(rows, target, store=tmp_path / "run", **options)
+    assert isinstance(stored, gbce.batch.StoredTable)
+    one, other = read_answers(explainer.explain_many(rows, target, **options)), read_answers(stored)
+    for name in ("x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert list(one.labels) == list(other.labels)
+    assert other.target.y == 75.0
+    few = gbce.policy.actions(stored, 1, explainer=explainer, seed=0)
+    assert few.labels.isin(rows.index).all()
+
+
 def test_what_cannot_be_read_is_said(asked):
     explainer, rows, target = asked
     lines = explain_partition(explainer, rows, target, seed=0)

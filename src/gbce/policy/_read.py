@@ -12,8 +12,7 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Array, Target
-from gbce.batch import ExplanationTable
-from gbce.distributed import ANSWER_PREFIX
+from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, restore_columns
 from gbce.explanation import AnswerKind, Status
 from gbce.space import Space
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnsweredRows", "read_answers"]
 
-_ROW = "row_"  # prefix of the columns of stored lines that hold the row itself
+_BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
+
 _STORED = ("status", "kind", "changes", "reached", "cost", "reliability", "reliability_low", "reliability_high")
 
 
@@ -74,8 +74,7 @@ class AnsweredRows:
 
     def take(self, where: Array) -> "AnsweredRows":
         """Return the rows at some positions, or where a mask holds."""
-        names = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
-        return replace(self, **{name: getattr(self, name)[where] for name in names})
+        return replace(self, **{name: getattr(self, name)[where] for name in _BY_ROW})
 
 
 def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRows:
@@ -83,8 +82,8 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
 
     Parameters
     ----------
-    table : ExplanationTable, DataFrame or AnsweredRows
-        From ``explain_many``; read already; or stored lines: the columns of :func:`gbce.distributed.schema` with
+    table : ExplanationTable, StoredTable, DataFrame or AnsweredRows
+        From ``explain_many``; of a store; read already; or stored lines: the columns of :func:`gbce.distributed.schema` with
         ``row_<column>`` for each column of the data, and the row's ``label`` if it has one.
     explainer : Explainer, optional
         Whose space stored lines are encoded with; a table in memory has its own.
@@ -103,10 +102,13 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
         return table
     if isinstance(table, ExplanationTable):
         return _read_table(table)
+    if isinstance(table, StoredTable):
+        return _read_stored(table, explainer)
     if isinstance(table, pd.DataFrame):
         return _read_lines(table, explainer)
     raise TypeError(
-        f"table must be an ExplanationTable from explain_many or a DataFrame of stored lines, not {show(table)}"
+        "table must be an ExplanationTable from explain_many, a table of a store from gbce.load or a DataFrame of its "
+        f"lines, not {show(table)}"
     )
 
 
@@ -125,6 +127,19 @@ def _read_table(table: ExplanationTable) -> AnsweredRows:
     )  # fmt: skip
 
 
+def _read_stored(table: StoredTable, explainer: "Explainer | None") -> AnsweredRows:
+    """Read the table of a store, one partition after the other."""
+    space = table.space if explainer is None else explainer.space
+    parts = [_encode_lines(frame.drop(columns="label", errors="ignore"), space) for frame in table.frames()]
+    if not parts:
+        raise ValueError(f"the store {table.folder} has no finished rows yet: explain_many with it goes on")
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_ROW if name != "labels"
+    }  # fmt: skip
+    labels = parts[0].labels.append([part.labels for part in parts[1:]])
+    return AnsweredRows(space, labels, **joined, target=table.target)
+
+
 def _reliability_of(lines: pd.DataFrame) -> Array:
     return lines[["reliability", "reliability_low", "reliability_high"]].to_numpy(dtype=float)
 
@@ -133,21 +148,25 @@ def _read_lines(lines: pd.DataFrame, explainer: "Explainer | None") -> AnsweredR
     """Read stored lines, whose space is that of the explainer."""
     if explainer is None:
         raise ValueError("stored lines do not hold the features: give explainer=, the one that explained the rows")
-    space = explainer.space
+    return _encode_lines(lines, explainer.space)
+
+
+def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
+    """Encode stored lines; those of rows that could not be explained are left out."""
     columns = list(space.frame(np.zeros((0, len(space)))).columns)
-    wanted = [*_STORED, *(f"{prefix}{name}" for prefix in (_ROW, ANSWER_PREFIX) for name in columns)]
+    wanted = [*_STORED, *(f"{prefix}{name}" for prefix in (ROW_PREFIX, ANSWER_PREFIX) for name in columns)]
     missing = [name for name in wanted if name not in lines.columns]
     if missing:
         raise ValueError(
             f"the lines have no column {show(missing[0])}: read a whole data set of explain_many, rows included"
         )
     failed = (lines["status"] == Status.FAILED).to_numpy()
-    if failed.any():  # a row that does not fit the space cannot be encoded
-        lines = lines[~failed]
+    lines = lines[~failed]  # a row that does not fit the space cannot be encoded
     x0, answers = (
-        space.encode(lines[[f"{prefix}{name}" for name in columns]].set_axis(columns, axis=1), what="stored rows")
-        for prefix in (_ROW, ANSWER_PREFIX)
-    )
+        space.encode(restore_columns(lines, prefix, space), what="stored rows") if len(lines)
+        else np.zeros((0, len(space)))
+        for prefix in (ROW_PREFIX, ANSWER_PREFIX)
+    )  # fmt: skip
     kind = lines["kind"].to_numpy(dtype=object)
     labels = pd.Index(lines["label"] if "label" in lines.columns else lines.index, name="row")
     return AnsweredRows(
