@@ -83,8 +83,9 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
     Parameters
     ----------
     table : ExplanationTable, StoredTable, DataFrame or AnsweredRows
-        From ``explain_many``; of a store; read already; or stored lines: the columns of :func:`gbce.distributed.schema` with
-        ``row_<column>`` for each column of the data, and the row's ``label`` if it has one.
+        From ``explain_many``; of a store; read already; or stored lines: the columns of
+        :func:`gbce.distributed.schema` with ``row_<column>`` for each column of the data, and the row's ``label`` if it
+        has one.
     explainer : Explainer, optional
         Whose space stored lines are encoded with; a table in memory has its own.
 
