@@ -86,3 +86,22 @@ def test_the_same_question_has_the_same_answer():
     found = [gbce.Explainer(Paid(LINE.predict), X).explain(X.iloc[2], WISH, seed=1, max_model_rows=200) for _ in "ab"]
     np.testing.assert_array_equal(found[0].answer.decision.x, found[1].answer.decision.x)
     assert found[0].diagnostics["n_model_rows"] == found[1].diagnostics["n_model_rows"] <= 200
+
+
+def test_a_slow_model_is_called_a_few_times_with_many_rows():
+    """The recipe of docs/howto/budgets.md."""
+    calls = []
+
+    class Slow:
+        cost_per_call = True
+
+        def __call__(self, frame):
+            calls.append(len(frame))
+            return LINE.predict(frame)
+
+    explainer = gbce.Explainer(Slow(), X, outputs=LINE.predict(X))
+    found = explainer.explain(X.iloc[0], WISH, seed=0, max_model_rows=1_000)
+    assert LINE.predict(found.answer.row)[0] <= 150
+    assert len(calls) <= 20
+    assert sum(calls) <= 1_000
+    assert found.answer.reliability is not None  # from the rows that the search left

@@ -505,7 +505,7 @@ def _undo_changes(
 def _predict_first(posterior: GibbsPosterior, x: Array) -> Evaluated:
     """Evaluate points ``(n, d)`` by the first model's own ``predict``, if the budget allows it."""
     first = replace(posterior, predictors=posterior.predictors[:1])
-    if replace(first.panel, use_predict=True).affords(len(x)) < len(x):
+    if replace(first.panel, use_predict=True).affords_first(x) < len(x):
         raise BudgetSpentError(f"{len(x):,} points to confirm are not within the budget")
     return first.evaluate(x, use_predict=True)
 

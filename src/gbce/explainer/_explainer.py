@@ -79,6 +79,14 @@ class Explainer:
     joint : bool, optional
         Whether each point carries the index of one model and is evaluated by that one only, so that a mixture of many
         models (``combine="any"``, eta a number) costs about as much as one. By default from twenty models on.
+    cache : path, optional
+        A file of outputs, made if it is missing: no row is asked twice, by this call or any later one. Outputs belong
+        to a model's identity: the address and version of a :class:`gbce.Remote`, the content of a fitted estimator, or
+        an attribute ``identity`` of your own function. Of those found in the file three are asked again, once, and an
+        error says if another model answers. It is an SQLite file of numbers; processes may share it.
+    outputs : array of shape (n,) or (n, c), optional
+        What the first model returns for the rows of ``data`` (probabilities, for a class), if that is known: these
+        rows are not asked.
 
     Examples
     --------
@@ -112,6 +120,8 @@ class Explainer:
         refits: Any = None,
         policy: Rule | str | None = _DEFAULT_POLICY,
         joint: bool | None = None,
+        cache: str | Path | None = None,
+        outputs: Any = None,
     ) -> None:
         if hasattr(data, "predict"):
             raise TypeError(
@@ -120,7 +130,8 @@ class Explainer:
             )
         self._session = open_session(
             model, data, space=space, prior=prior, eta=eta, sampler=sampler, weights=weights, combine=combine,
-            evaluation=evaluation, batch_rows=batch_rows, refits=refits, policy=policy, joint=joint,
+            evaluation=evaluation, batch_rows=batch_rows, refits=refits, policy=policy, joint=joint, cache=cache,
+            outputs=outputs,
         )  # fmt: skip
 
     def __repr__(self) -> str:

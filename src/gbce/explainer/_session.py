@@ -55,7 +55,7 @@ from gbce.explainer._records import describe_settings
 from gbce.explanation import AnswerKind, Explanation, Status, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import FEW_ROWS, Combine, GibbsPosterior, Mixture, as_weights
-from gbce.predictors import Predictor, Reference, as_predictor
+from gbce.predictors import Cache, Memory, Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
 from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
 from gbce.space import Space, restate
@@ -108,6 +108,7 @@ class Session:
     refits: OtherModels | None
     policy: Rule | None
     jointly: bool
+    cache: Cache | None = None
     model_error: dict[str, Any] = field(default_factory=dict)
     recorded: tuple[tuple[str, str], ...] | None = None
 
@@ -192,10 +193,22 @@ class Session:
         """Return predictors with fresh call counters, and the target with its open numbers resolved on the data."""
         target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
+        memories = self._find_memories(budget)
+        if memories is not None:
+            predictors = _remember(predictors, memories)
         if target.reads_classes:
             predictors = self.reference.as_classifiers(predictors, budget)
+            predictors = predictors if memories is None else _remember(predictors, memories)
         spread = self.reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolve(spread)
+
+    def _find_memories(self, budget: Budget) -> list[Memory] | None:
+        """Return what is known of each model: from the cache, or with few rows of this question; None for nothing."""
+        if self.cache is not None:
+            both = zip(self.models, self.predictors, strict=True)
+            return [self.cache.memory_of(*one, k) for k, one in enumerate(both)]
+        few = budget.max_rows is not None and budget.rows_left < FEW_ROWS * len(self.predictors)
+        return [Memory() for _ in self.predictors] if few else None
 
     def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors of refitted models, if any, with fresh call counters."""
@@ -461,6 +474,8 @@ def open_session(
     refits: Any,
     policy: Rule | str | None,
     joint: bool | None,
+    cache: Any = None,
+    outputs: Any = None,
 ) -> Session:
     """Check the options of :class:`gbce.Explainer`, fill in what was left out, and wrap the models."""
     models, names = _name_models(model)
@@ -478,7 +493,9 @@ def open_session(
     mixture = Mixture(number, as_weights(weights, len(models)), combine)
     evaluation = Evaluation() if evaluation is None else evaluation
     _require_parts(learned, SMC() if sampler is None else sampler, evaluation, batch_rows, space)
+    predictors = _make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models], names)
     return Session(
+        cache=_open_cache(cache, outputs, models, predictors, space, encoded),
         space=space,
         data=encoded,
         prior=learned,
@@ -492,7 +509,7 @@ def open_session(
         on_table=on_table,
         models=models,
         readers=tuple(CellReader(one, space, encoded) for one in models),
-        predictors=_make_names_distinct([as_predictor(one, space, batch_rows=batch_rows) for one in models], names),
+        predictors=predictors,
         neighbours=Neighbours.of(encoded, space),
         reference=Reference.of(encoded, space),
         other_models=KnownModels(space, encoded),
@@ -500,6 +517,24 @@ def open_session(
         policy=None if policy is None else require_rules(policy, space)[0],
         jointly=_choose_joint(joint, len(models), mixture, rule, sampler),
     )
+
+
+def _remember(predictors: tuple[Predictor, ...], memories: Sequence[Memory]) -> tuple[Predictor, ...]:
+    """Return predictors that do not ask again what is known."""
+    return tuple(replace(one, memory=memory) for one, memory in zip(predictors, memories, strict=True))
+
+
+def _open_cache(
+    path: Any, outputs: Any, models: Sequence[Any], predictors: Sequence[Predictor], space: Space, data: Array
+) -> Cache | None:
+    """Open a cache of outputs, with those of the first model on the data if they are given; None without either."""
+    if path is None and outputs is None:
+        return None
+    cache = Cache.of(path, space)
+    memories = [cache.memory_of(*one, k) for k, one in enumerate(zip(models, predictors, strict=True))]
+    if outputs is not None:
+        memories[0].learn_outputs(predictors[0], data, outputs)
+    return cache
 
 
 def _learn_prior(prior: Any, space: Space, data: Array) -> Any:

@@ -8,6 +8,7 @@ memory.
 from gbce.predictors._columns import as_numbers, fitted_columns, in_order, made_by, map_in_turn
 from gbce.predictors._estimators import as_predictor, check_data, classifies, folds_of, input_maker, rows_of
 from gbce.predictors._frameworks import catboost_rows
+from gbce.predictors._memory import Cache, Memory
 from gbce.predictors._model_files import ModelFileError, hash_model, load_model
 from gbce.predictors._panel import Lockstep, Panel
 from gbce.predictors._predictor import Classifier, PredictionError, Predictor, classifier
@@ -15,8 +16,10 @@ from gbce.predictors._reference import Partition, Reference, pick_rows, same_ans
 from gbce.predictors._remote import Remote, Usage
 
 __all__ = [
+    "Cache",
     "Classifier",
     "Lockstep",
+    "Memory",
     "ModelFileError",
     "Panel",
     "Partition",

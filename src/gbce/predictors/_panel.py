@@ -66,7 +66,7 @@ class Panel:
 
     def ask(self, x: Array) -> list[Outputs]:
         """Return the outputs of every model at ``x`` of shape ``(n, d)``, or raise if the budget is too small."""
-        load = self._require(len(x))
+        load = self._require(x)
         parts: list[list[Outputs]] = []
         done = 0
         while done < len(x) or not parts:
@@ -82,7 +82,7 @@ class Panel:
         load = self.load
         parts: list[list[Outputs]] = []
         done = 0
-        while size := min(self.affords(len(x) - done), self.budget.batch(len(x) - done, load)):
+        while size := min(self.affords_first(x[done:]), self.budget.batch(len(x) - done, load)):
             parts.append(self._ask_each(x[done : done + size]))
             done += size
         if not parts:
@@ -95,7 +95,7 @@ class Panel:
         When time is over, outputs are those of the first few rows, or none. Models whose calls are paid for get all
         rows in one call.
         """
-        self._require(len(x))
+        self._require(x)
         if any(predictor.cost_per_call for predictor in self.predictors):
             return self.ask(x)
         parts: list[list[Outputs]] = []
@@ -103,18 +103,31 @@ class Panel:
             parts.append(self._ask_each(x[len(parts) : len(parts) + 1], alone=True))
         return _join(parts) if parts else []
 
-    def _require(self, n: int) -> Load:
-        """Raise if ``n`` points exceed the budget or a model hangs; return the load of a point."""
+    def affords_first(self, x: Array) -> int:
+        """Return how many of points ``(n, d)``, from the first on, all models can evaluate; known ones are free."""
+        if all(predictor.memory is None for predictor in self.predictors):
+            return self.affords(len(x))
+        new = self._are_new(x)
+        most = self.affords(int(new.sum()))
+        return len(x) if most >= new.sum() else int(np.searchsorted(np.cumsum(new), most, side="right"))
+
+    def _are_new(self, x: Array) -> Array:
+        """Return which points ``(n, d)`` some model has to evaluate: ``(n,)``."""
+        return np.any([predictor.rows_to_pay(x, self.use_predict) > 0 for predictor in self.predictors], axis=0)
+
+    def _require(self, x: Array) -> Load:
+        """Raise if points ``(n, d)`` exceed the budget or a model hangs; return the load of a point."""
         for predictor in self.predictors:
             if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
                 raise HangingError(f"{predictor.name} {lost}")
-        self.budget.require(n, self.load)
+        remembers = any(predictor.memory is not None for predictor in self.predictors)
+        self.budget.require(int(self._are_new(x).sum()) if remembers else len(x), self.load)
         return self.load
 
     def _ask_each(self, x: Array, alone: bool = False) -> list[Outputs]:
         outputs = []
         for predictor in self.predictors:
-            with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
+            with self.budget.spending(int(predictor.rows_to_pay(x, self.use_predict).sum()), id(predictor.ask)):
                 try:
                     outputs.append(predictor(x, use_predict=self.use_predict, alone=alone, budget=self.budget))
                 except HangingError as error:

@@ -7,7 +7,7 @@ probabilities. For a support vector machine or a perceptron they increase with t
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -16,8 +16,13 @@ from gbce.base import Array, Outputs
 from gbce.budget import Budget, BudgetSpentError
 from gbce.space import unmasked
 
+if TYPE_CHECKING:
+    from gbce.predictors._memory import Memory
+
 __all__ = [
+    "DECISION",
     "MAX_BATCH",
+    "OUTPUT",
     "Classifier",
     "Meter",
     "PredictionError",
@@ -32,6 +37,7 @@ __all__ = [
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
 _PACKAGE = f"{__name__.split('.')[0]}."  # prefix of the names of our modules
+OUTPUT, DECISION = "output", "decision"  # what is remembered of a row
 _REBUILT = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold the model
 
 # --- one model as a function of rows ---------------------------------------------------------------------------------
@@ -92,6 +98,8 @@ class Predictor:
         called with one row at a time.
     in_step : bool
         Whether calls wait to be merged with those of other tasks, so that whoever makes the merged call minds the time.
+    memory : Memory, optional
+        Outputs that are known already, and are not asked again.
     """
 
     name: str
@@ -108,6 +116,7 @@ class Predictor:
     own_decide: Callable[[Array], Any] | None = None
     cost_per_call: bool = False
     in_step: bool = False
+    memory: "Memory | None" = field(default=None, repr=False, compare=False)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.remake is None:
@@ -123,6 +132,14 @@ class Predictor:
         """Return the number of model rows per row: two where ``predict`` is called as well."""
         return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
+    def rows_to_pay(self, x: Array, use_predict: bool = False) -> Array:
+        """Return how many model rows each of ``x`` ``(n, d)`` takes, ``(n,)``; none where outputs are known."""
+        twice = self.questions(use_predict) > 1
+        if self.memory is None:
+            return np.full(len(x), 1 + twice)
+        rows = self.memory.are_new(OUTPUT, x).astype(int)
+        return rows + self.memory.are_new(DECISION, x) if twice else rows
+
     def __call__(
         self, x: Array, *, use_predict: bool = False, alone: bool = False, budget: Budget | None = None
     ) -> Outputs:
@@ -136,7 +153,7 @@ class Predictor:
         ask, decide = self.ask, self.decide
         if alone:
             ask, decide = self.own_ask or ask, self.own_decide or decide
-        values = self._in_batches(ask, x, self._check_values, budget)
+        values = self._recall(OUTPUT, x, lambda rows: self._in_batches(ask, rows, self._check_values, budget))
         if self.classes is None:
             return Outputs(values, model=self.name)
         if self.plain:
@@ -144,11 +161,19 @@ class Predictor:
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
         if decide is not None and self.questions(use_predict) > 1:
-            labels = self._in_batches(decide, x, self._check_labels, budget)
-            decided = _find_positions(labels, self.classes)
+            own, classes = decide, self.classes
+
+            def find(rows: Array) -> Array:
+                return _find_positions(self._in_batches(own, rows, self._check_labels, budget), classes)
+
+            decided = self._recall(DECISION, x, find).astype(int)
         else:
             decided = values.argmax(axis=1)
         return Outputs(values, self.classes, decided, self.name)
+
+    def _recall(self, kind: str, x: Array, compute: Callable[[Array], Array]) -> Array:
+        """Return what is remembered of rows ``(n, d)``, and compute the rest."""
+        return compute(x) if self.memory is None or len(x) == 0 else self.memory.recall(kind, x, compute)
 
     def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array], budget: Budget) -> Array:
         n = len(x)
@@ -170,6 +195,10 @@ class Predictor:
             self.meter.rows += len(rows)
             parts.append(check(raw, rows, start, place))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def check_values(self, raw: Any, rows: Array) -> Array:
+        """Return outputs of rows ``(n, d)`` that the model gave elsewhere, after the checks of a call."""
+        return self._check_values(raw, rows, 0, f"{self.name}, outputs")
 
     def _check_values(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:

@@ -160,7 +160,8 @@ class Reference:
             "estimating the spread of outputs from the data",
             "give the target a scale and a tolerance, or raise",
         )
-        few = budget.max_rows is not None and len(self.rows) > _SETUP_SHARE * budget.rows_left
+        to_pay = int(first.rows_to_pay(self.rows).sum())
+        few = budget.max_rows is not None and to_pay > _SETUP_SHARE * budget.rows_left
         if budget.deadline is None and not few:
             outputs = Panel((first,), budget).ask(self.rows)[0]
             self.outputs[0, first.classes is not None] = _take(outputs, self._order)
