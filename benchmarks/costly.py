@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,26 +210,43 @@ def say(lines: list[Line]) -> None:
             print("| " + " | ".join(shown) + " |")
 
 
+def read_lines(path: str | None) -> list[Line]:
+    """Return the answers that a file holds; none if there is no file."""
+    if path is None or not Path(path).exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    kinds: dict[str, Any] = {"row": int, "budget": int, "valid": lambda word: word == "True", "calls": int, "rows": int}
+    kinds |= dict.fromkeys(("cost", "answer", "nearest", "seconds"), float)
+    read = [{name: kinds.get(name, str)(word) for name, word in zip(Line._fields, row, strict=True)} for row in rows]
+    return [Line(**one) for one in read]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--first", type=int, default=4, help="row of each table")
     parser.add_argument("--rows", type=int, default=2, help="of each table")
-    parser.add_argument("--csv", help="a file for all answers")
+    parser.add_argument("--csv", help="a file for all answers; questions that it holds are not asked again")
     add_docs_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # networks need not converge
     _answer_tables.MODELS.update(MODELS)
-    lines: list[Line] = []
+    lines = read_lines(options.csv)
+    wanted = range(options.first, options.first + options.rows)
     for table in options.tables:
         for model in options.models:
+            done = {line.row for line in lines if (line.table, line.model) == (table, model)}
+            if done.issuperset(wanted):
+                continue
             lines += run_case(table, model, options.first, options.first + options.rows)
             if options.csv:
                 with open(options.csv, "w", newline="", encoding="utf-8") as file:
                     csv.writer(file).writerows([Line._fields, *lines])
+    asked = [one for one in lines if one.table in options.tables and one.model in options.models and one.row in wanted]
     with print_into("costly", options.docs, __doc__):
-        say(lines)
+        say(asked)
 
 
 if __name__ == "__main__":
