@@ -23,7 +23,7 @@ from gbce.space import Space
 __all__ = ["Cache", "Memory"]
 
 _APPLICATION = 0x67626365  # marks a file as ours: "gbce"
-_VERSION = 1
+_VERSION = 1  # of the table below: another one is not read
 _AT_ONCE = 500  # rows of one query: SQLite allows 999 values
 _CHECKED = 3  # outputs from a file that are asked again, once: they cost rows, and one could agree by chance
 _SAME = 1e-6  # relative: above the rounding of single precision (6e-8), on another processor or in another batch
