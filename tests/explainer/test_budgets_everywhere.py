@@ -113,7 +113,7 @@ def test_every_method_that_asks_a_model_is_here():
     names = {name for name, _ in inspect.getmembers(gbce.Explainer, inspect.isfunction) if not name.startswith("_")}
     without = {"listed_rules", "prepare", "rows_to_prepare", "ask_about_data", "explain_encoded", "own_posterior"}
     without |= {"posterior_of", "prepare_refits", "listed_target", "read_models"}
-    without |= {"safe_box", "widget", "plan"}  # which ask little, once, or when somebody presses a button
+    without |= {"safe_box", "widget"}  # which ask little, once, or when somebody presses a button
     assert names - without == {name.split()[0] for name in ASKED} - {"metrics.survival"}
     for ask in (*(getattr(gbce.Explainer, name) for name in names - without), gbce.metrics.survival):
         options = inspect.signature(ask).parameters

@@ -49,7 +49,7 @@ class Memory:
     def recall(self, kind: str, x: Array, compute: Callable[[Array], Array]) -> Array:
         """Return what is known of rows ``(n, d)``, and compute and keep the rest."""
         keys = _row_keys(x)
-        stored = self._look_up(kind, keys)
+        stored = self._find_known(kind, keys)
         todo = self._list_new(kind, keys, stored)
         again = [i for i in todo if keys[i] in stored]
         if todo:
@@ -72,7 +72,7 @@ class Memory:
     def are_new(self, kind: str, x: Array) -> Array:
         """Return which rows ``(n, d)`` would be computed by :meth:`recall`: ``(n,)``."""
         keys, new = _row_keys(x), np.zeros(len(x), dtype=bool)
-        new[self._list_new(kind, keys, self._look_up(kind, keys))] = True
+        new[self._list_new(kind, keys, self._find_known(kind, keys))] = True
         return new
 
     def learn(self, kind: str, x: Array, values: Array) -> None:
@@ -101,7 +101,7 @@ class Memory:
                 first[key] = keys.index(key)
         return sorted(first.values())
 
-    def _look_up(self, kind: str, keys: list[bytes]) -> dict[bytes, Array]:
+    def _find_known(self, kind: str, keys: list[bytes]) -> dict[bytes, Array]:
         """Return the known outputs of rows by their keys."""
         found = {key: self.known[kind, key] for key in keys if (kind, key) in self.known}
         missing = list(dict.fromkeys(key for key in keys if key not in found))
