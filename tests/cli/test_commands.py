@@ -81,7 +81,8 @@ def test_batch_goes_on_from_a_store_that_letters_read(run, question, tmp_path):
     code, _, err = run("letters", tmp_path / "store", "--settings", "credit.toml", "-o", tmp_path / "letters.csv")
     letters = pd.read_csv(tmp_path / "letters.csv", keep_default_na=False)
     assert code == 3  # two of the three need no letter
-    assert err.count("no letter for row-") == 2
+    assert err.count("no letter for A00") == 2  # by the names of the rows
+    assert letters["row"].tolist() == ["A002", "A000", "A001"]
     assert letters["refused"].str.contains("as it is").sum() == 2
 
 
@@ -214,3 +215,24 @@ def test_classes_that_look_like_numbers_stay_classes():
 def test_targets_that_are_not_understood(text, classes):
     with pytest.raises(ValueError, match="the target"):
         parse_target(text, classes)
+
+
+def test_a_row_by_position_where_the_settings_name_an_index(run, question, demo):
+    import pandas as pd
+
+    table = pd.read_csv(demo / "applicants.csv")
+    answers = [run("explain", *question, "--row", row, "-f", "json", "-q") for row in ("A002", "2")]
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 0
+    assert table["applicant"][2] == "A002"
+
+
+def test_a_name_comes_before_a_position(tmp_path):
+    from gbce.cli._input import Picked, read_table
+    from gbce.cli._question import _require_one
+
+    (tmp_path / "t.csv").write_text("id,a\n5,1\n0,2\n7,3\n")
+    for text, value in (("0", 2), ("7", 3), ("2", 3)):  # two rows have names, the third only a position
+        picked = Picked.parse(text, "id")
+        _, found = read_table(str(tmp_path / "t.csv"), picked=picked)
+        assert _require_one(found, picked)["a"].tolist() == [value]

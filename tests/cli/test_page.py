@@ -21,6 +21,20 @@ def test_the_page_is_the_help(monkeypatch):
     assert page["with_help"](text) == text, "run: python docs/draw_cli.py"
 
 
+def test_the_page_lists_all_settings():
+    from gbce.cli import _input
+
+    text = (DOCS / "howto" / "cli.md").read_text(encoding="utf-8")
+    keys = _input._KEYS | {"columns.NAME": _input._COLUMN}
+    for table, names in keys.items():
+        line = re.search(rf"^\| `\[{re.escape(table)}\]` \| (.*) \|$", text, re.MULTILINE)[1]
+        assert re.findall(r"`([^`]+)`", line) == list(names), table
+    assert {one.split(".")[0] for one in re.findall(r"^\| `\[(.*)\]`", text, re.MULTILINE)} == {*_input._TABLES} - {
+        "target",
+        "constraints",
+    }
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with the files that the examples name: applicants.csv, declined.csv, model.txt and credit.toml."""

@@ -162,3 +162,8 @@ def test_letters_of_a_table_are_for_mail_merge():
         assert "times out of 100" in line["would_have"]
     with pytest.raises(ValueError, match="names"):
         result.letters({"wage": "x"})
+
+
+def test_a_salutation_of_ones_own_takes_the_place_of_the_usual_one():
+    assert letter().opening[0] == "Dear applicant,"
+    assert letter(salutation="Dear customer,").opening[0] == "Dear customer,"

@@ -2,7 +2,7 @@
 
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from gbce.cli._messages import Messages, UsageError
 from gbce.cli._output import choose_format, write, write_frame
 from gbce.cli._question import choose_columns, open_question
 from gbce.explanation import Explanation, Status
-from gbce.files import FileError, load
+from gbce.files import load
 from gbce.metrics import Verdict
 from gbce.predictors import load_model
 
@@ -159,21 +159,30 @@ def _batch(options: Namespace, messages: Messages) -> int:
 
 
 def _letters(options: Namespace, messages: Messages) -> int:
-    from gbce.words import LetterError, join_letters, letter_of, letter_table
+    from gbce.batch import load as load_result
+    from gbce.words import Letter, LetterError, join_letters, letter_of, letter_table, write_letters
 
     kind = choose_format(options.output, options.format, ["text", "html", "csv"], "text")
     settings = read_settings(options.settings)
     if not settings.reasons:
         raise ValueError(f"{options.settings} has no table [reasons]: give each column its reason, column = text")
-    own = {name: value for name, value in settings.letter.items() if name != "reasons"}
-    letters, refused = {}, {}
-    for path in _list_explanations(options.explanation):
-        try:
-            letters[path.stem] = letter_of(
-                load(path), settings.reasons, protected=settings.protected, language=options.language, **own
-            )
-        except LetterError as error:
-            refused[path.stem] = str(error)
+    own = dict(settings.letter) | {"protected": settings.protected, "language": options.language}
+    of_rows = {name: value for name, value in own.items() if name != "alternatives"}  # which need draws
+    letters: dict[str, Letter] = {}
+    refused: dict[str, str] = {}
+    for path in map(Path, options.explanation):
+        found = load_result(path)
+        if isinstance(found, Explanation):
+            try:
+                letters[path.stem] = letter_of(found, settings.reasons, **own)
+            except LetterError as error:
+                refused[path.stem] = str(error)
+            continue
+        table = found.read()
+        written, others = write_letters(table, settings.reasons, **of_rows)
+        names = [str(label) for label in table.diagnostics.index]
+        letters |= {names[i]: letter for i, letter in written.items()}
+        refused |= {names[i]: reason for i, reason in others.items()}
     for name, reason in refused.items():
         messages.say(f"no letter for {name}: {reason}")
     if kind == "csv":
@@ -183,17 +192,6 @@ def _letters(options: Namespace, messages: Messages) -> int:
         write(join_letters(list(letters.values()), kind), options.output)
         _say_written(options, messages)
     return DOUBTFUL if refused else OK
-
-
-def _list_explanations(paths: Sequence[str]) -> list[Path]:
-    """Return the files that are meant by files and folders of explanations."""
-    found: list[Path] = []
-    for path in map(Path, paths):
-        inside = sorted(path.glob("*.gbce")) if path.is_dir() else [path]
-        if not inside:
-            raise FileError(f"there is no explanation (*.gbce) in {path}")
-        found += inside
-    return found
 
 
 # --- certificates, settings, demo ------------------------------------------------------------------------------------

@@ -39,7 +39,9 @@ _TAIL = """
 {reasons}
 
 [letter]
+# salutation = "Dear customer,"
 # sender = "Example Bank"
+# model = "credit model of May 2026"
 # contact = "credit@example.com"
 """
 

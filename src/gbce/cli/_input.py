@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce.base import Array
 from gbce.cli._messages import UsageError
 
 __all__ = ["Picked", "Settings", "read_settings", "read_table"]
@@ -44,7 +45,7 @@ class Picked:
 
     @classmethod
     def parse(cls, text: str, index: str | None) -> "Picked":
-        """Return what ``--row`` says: a name if an ``index`` is given, else a position, COLUMN=VALUE or JSON.
+        """Return what ``--row`` says: a position, COLUMN=VALUE or JSON; with an ``index`` a name before a position.
 
         Examples
         --------
@@ -59,7 +60,7 @@ class Picked:
             except json.JSONDecodeError as error:
                 raise UsageError(f"--row is not JSON: {error}") from None
         if index is not None:
-            return cls(text, column=index, value=text)
+            return cls(text, int(text) if re.fullmatch(r"\d+", text) else None, column=index, value=text)
         if re.fullmatch(r"\d+", text):
             return cls(text, position=int(text))
         column, equal, value = text.partition("=")
@@ -69,13 +70,15 @@ class Picked:
 
     def find(self, chunk: pd.DataFrame, start: int) -> pd.DataFrame:
         """Return the rows of a part of a table, which begins at row ``start``, that are meant."""
-        if self.position is not None:
-            at = self.position - start
-            return chunk.iloc[at : at + 1] if 0 <= at < len(chunk) else chunk.iloc[:0]
+        there = np.arange(start, start + len(chunk)) == (-1 if self.position is None else self.position)
+        return chunk[there | self.is_named(chunk)]
+
+    def is_named(self, chunk: pd.DataFrame) -> Array:
+        """Return which rows ``(n,)`` are meant by the value of a column."""
         if self.column is None:
-            return chunk.iloc[:0]
+            return np.zeros(len(chunk), dtype=bool)
         _require_columns(chunk, [self.column], "--row or --index")
-        return chunk[chunk[self.column].astype(str) == self.value]
+        return np.asarray(chunk[self.column].astype(str) == self.value)
 
 
 def read_table(
@@ -194,7 +197,7 @@ _KEYS = {
     "data": ("index", "drop"),
     "model": ("classes",),
     "options": ("eta", "rules", "max_model_rows", "sensible"),
-    "letter": ("sender", "subject", "date", "model", "contact", "alternatives"),
+    "letter": ("salutation", "sender", "subject", "date", "model", "contact", "alternatives"),
 }
 
 

@@ -14,7 +14,7 @@ EPILOG = """exit codes:
 _MODEL = "LightGBM, XGBoost, CatBoost, ONNX or skops file, or MLflow folder"
 _DATA = "table that the model was fitted on: CSV, Parquet or JSON lines, by its name; - is standard input"
 _TARGET = "what is wanted: a class (approved), '<=140', '>=10', '+10%%', '-5', '0.8..1', 'approved>=0.8'"
-_EXPLANATION = ".gbce file that `gbce explain -o` wrote, or a folder of them from `gbce batch --store`"
+_EXPLANATION = ".gbce file that `gbce explain -o` wrote, or the folder of `gbce batch --store`"
 
 
 class Command(NamedTuple):
@@ -164,7 +164,7 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_question(parser)
     parser.add_argument("-r", "--row", required=True, help=(
-        "which row: its position from 0, COLUMN=VALUE, its name with --index, JSON such as '{\"age\": 30}', or - for "
+        "which row: its name with --index, its position from 0, COLUMN=VALUE, JSON such as '{\"age\": 30}', or - for "
         "JSON on standard input"))  # fmt: skip
     parser.add_argument("--rows", metavar="FILE", help="table of the row, if not DATA")
     _add_output(parser, ["summary", "text", "json", "html", "png", "gbce"], "summary")

@@ -108,6 +108,8 @@ def _require_one(found: pd.DataFrame, picked: Picked | None) -> pd.DataFrame:
     if picked is not None and picked.values is not None:
         return pd.DataFrame([picked.values])
     text = "" if picked is None else picked.text
+    if picked is not None and (named := picked.is_named(found)).any():
+        found = found[named]
     if len(found) == 0:
         raise ValueError(f"there is no row {text!r} in the table")
     if len(found) > 1:

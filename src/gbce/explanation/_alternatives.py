@@ -16,7 +16,7 @@ from gbce.base import Array
 from gbce.decisions import Strategies, find_moves, follow_strategies
 from gbce.draws import Draws
 from gbce.explanation._words import Status, describe_changes
-from gbce.metrics import PRINTED_Z_95, costs
+from gbce.metrics import PRINTED_Z_95, Verdict, costs
 
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
@@ -57,6 +57,8 @@ class Alternatives:
         Share of everything else, and its error: of draws that follow none of these strategies or miss the target.
     note : str
         Why the list is empty; empty if it is not.
+    caveat : str
+        Why the shares are to be read with care: what is wrong with the draws. Empty if they are trustworthy.
     x : array of shape (k, d)
         The points of the strategies, encoded.
 
@@ -69,6 +71,7 @@ class Alternatives:
     other: float
     other_se: float
     note: str = ""
+    caveat: str = ""
     x: Array = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     def __len__(self) -> int:
@@ -87,7 +90,8 @@ class Alternatives:
             f"{number}. {format_share(line.mass, line.mass_se)}: {line.sentence}"
             for number, line in enumerate(self.table.itertuples(), start=1)
         ]
-        return "\n".join([*lines, self.note or f"other: {format_share(self.other, self.other_se)}"])
+        last = [self.note or f"other: {format_share(self.other, self.other_se)}"]
+        return "\n".join([*lines, *last, *([f"Shares with care: {self.caveat}"] if self.caveat and lines else [])])
 
     __repr__ = __str__
 
@@ -136,7 +140,9 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
         found.holds[points],
     )
     table = _build_table(explanation, found.x[points], dict(zip(_FIGURES, figures, strict=True)))
-    return Alternatives(table, other, estimate_error(draws, found, other), x=found.x[points])
+    doubted = explanation.diagnostics["sampling"] != Verdict.TRUSTWORTHY
+    caveat = str(explanation.diagnostics["sampling_note"]) if doubted else ""
+    return Alternatives(table, other, estimate_error(draws, found, other), caveat=caveat, x=found.x[points])
 
 
 def _build_table(explanation: "Explanation", x: Array, figures: dict[str, Array]) -> pd.DataFrame:

@@ -480,9 +480,9 @@ class Explanation(Findings):
         reasons : mapping of str to str
             The reason for each column, as text or code.
         **options
-            ``protected``: columns that must not be advice. ``language``: ``"en"`` or ``"ja"``. ``sender``,
-            ``subject``, ``contact``, ``model``, ``date``: words of the letter; today by default. ``alternatives``:
-            most ways beside the answer, 2 by default; only those that are reliable are listed.
+            ``protected``: columns that must not be advice. ``language``: ``"en"`` or ``"ja"``. ``salutation``,
+            ``sender``, ``subject``, ``contact``, ``model``, ``date``: words of the letter; today by default.
+            ``alternatives``: most ways beside the answer, 2 by default; only those that are reliable are listed.
 
         Returns
         -------

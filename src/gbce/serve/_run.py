@@ -13,6 +13,7 @@ from gbce.serve._workers import Opener, Pool
 
 __all__ = ["ServeError", "serve"]
 
+_KEEP_ALIVE = 75  # seconds, as nginx: longer than clients and balancers keep idle connections, so that they close first
 _BACKLOG = 1024  # connections that wait to be accepted, by hand: more than clients that are answered 429 at a time
 
 
@@ -80,6 +81,7 @@ def serve(
         app = build_app(Service(pool, limits, name, token), hear)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="on", ws="none",
+            timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=int(PATIENCE.of_worker(limits.seconds)) + 1,
         )  # fmt: skip
         server = uvicorn.Server(config)

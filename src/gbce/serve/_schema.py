@@ -170,7 +170,7 @@ def _describe_parts() -> dict[str, Any]:
     """Return the schemas of the parts of an answer that a request may include."""
     texts = {"text": _WORDS, "html": _WORDS, "receipt": _WORDS, "reasons": {"type": "array"}}
     strategies = {"strategies": {"type": "array", "items": {"type": "object"}}, "other": {"type": "number"},
-                  "other_se": {"type": "number"}, "note": _WORDS}  # fmt: skip
+                  "other_se": {"type": "number"}, "note": _WORDS, "caveat": _WORDS}  # fmt: skip
     return {
         "alternatives": {"type": ["object", "null"], "properties": strategies},
         "text": {"type": ["string", "null"]},

@@ -178,7 +178,8 @@ class ExplainerDesk:
         values = plain_records(explanation.space.frame(found.x)) if len(found) else []
         figures = found.table[["mass", "mass_se", "reached", "output", "cost", "reliability", "reliable", "sentence"]]
         lines = [line | {"row": row} for line, row in zip(plain_records(figures), values, strict=True)]
-        return {"strategies": lines, "other": found.other, "other_se": found.other_se, "note": found.note}
+        return {"strategies": lines, "other": found.other, "other_se": found.other_se, "note": found.note,
+                "caveat": found.caveat}  # fmt: skip
 
     def _write_text(self, explanation: Explanation, options: Mapping[str, Any]) -> str:
         return explanation.to_text(options["language"], audience=options["audience"])

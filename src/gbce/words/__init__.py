@@ -2,7 +2,7 @@
 
 from gbce.words._catalogue import languages
 from gbce.words._certificate import Certificate, CertificateError, Finding, Result, certify
-from gbce.words._letter import Letter, LetterError, join_letters, letter_of, letter_table, letters_of
+from gbce.words._letter import Letter, LetterError, join_letters, letter_of, letter_table, letters_of, write_letters
 from gbce.words._text import Audience, to_text
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "letter_table",
     "letters_of",
     "to_text",
+    "write_letters",
 ]

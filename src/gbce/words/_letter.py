@@ -21,7 +21,7 @@ from gbce.pages import hash_content, receipt_of
 from gbce.words._catalogue import Catalogue, open_catalogue
 from gbce.words._text import Facts, Narrator, find_refusal, list_alternatives, trusts_posterior
 
-__all__ = ["Letter", "LetterError", "join_letters", "letter_of", "letter_table", "letters_of"]
+__all__ = ["Letter", "LetterError", "join_letters", "letter_of", "letter_table", "letters_of", "write_letters"]
 
 MOST_REASONS = 4  # "more than four reasons is not likely to be helpful": official commentary on Regulation B, 1002.9
 _RECEIPT_DIGITS = 32  # hexadecimal digits of a receipt: 128 bits, of which no two are ever equal by chance
@@ -159,6 +159,7 @@ def letter_of(
     *,
     protected: Sequence[str] = (),
     language: str = "en",
+    salutation: str = "",
     sender: str = "",
     subject: str = "",
     contact: str = "",
@@ -181,8 +182,8 @@ def letter_of(
     ways = ways[: alternatives + 1]
     receipt = hash_content(receipt_of(explanation))[:_RECEIPT_DIGITS]
     name = model or ", ".join(explanation.models[:1])
-    words = {"sender": sender, "subject": subject, "contact": contact, "model": name, "receipt": receipt,
-             "date": _format_date(date)}  # fmt: skip
+    words = {"salutation": salutation, "sender": sender, "subject": subject, "contact": contact, "model": name,
+             "receipt": receipt, "date": _format_date(date)}  # fmt: skip
     return _compose(facts, open_catalogue(language), reasons, protected, ways, words)
 
 
@@ -261,7 +262,7 @@ def _compose(
     return Letter(
         language=catalogue.language,
         title=words["subject"] or say("letter.title"),
-        opening=(say("letter.dear"), opening),
+        opening=(words["salutation"] or say("letter.dear"), opening),
         reasons=tuple((name, reasons[name]) for name in columns),
         closing=tuple(closing),
         ways=tuple(_tell_way(narrator, way) for way in ways),
@@ -312,22 +313,30 @@ def _format_date(date: Any) -> str:
 # --- many letters ----------------------------------------------------------------------------------------------------
 
 
-def letters_of(
+def letters_of(table: ExplanationTable, reasons: Mapping[str, str], **options: Any) -> pd.DataFrame:
+    """Return letters for mail merge, see :meth:`gbce.ExplanationTable.letters`."""
+    letters, refused = write_letters(table, reasons, **options)
+    return letter_table(letters, refused).sort_index().set_axis(table.diagnostics.index)
+
+
+def write_letters(
     table: ExplanationTable,
     reasons: Mapping[str, str],
     *,
     protected: Sequence[str] = (),
     language: str = "en",
+    salutation: str = "",
     sender: str = "",
     subject: str = "",
     contact: str = "",
     date: Any = None,
     model: str = "",
-) -> pd.DataFrame:
-    """Return letters for mail merge, see :meth:`gbce.ExplanationTable.letters`."""
+) -> tuple[dict[int, Letter], dict[int, str]]:
+    """Return the letters of a table, and why others are refused, by the position of the row."""
     known = table.require_encoded("letters")
     _require_options(known.space.names, reasons, protected, 0)
-    words = {"sender": sender, "subject": subject, "contact": contact, "model": model, "date": _format_date(date)}
+    words = {"salutation": salutation, "sender": sender, "subject": subject, "contact": contact, "model": model,
+             "date": _format_date(date)}  # fmt: skip
     letters: dict[int, Letter] = {}
     refused: dict[int, str] = {}
     for i in range(len(table)):
@@ -335,8 +344,7 @@ def letters_of(
             letters[i] = _letter_of_row(table, i, open_catalogue(language), reasons, protected, words)
         except LetterError as error:
             refused[i] = str(error)
-    frame = letter_table(letters, refused).sort_index()
-    return frame.set_axis(table.diagnostics.index)
+    return letters, refused
 
 
 def _letter_of_row(
