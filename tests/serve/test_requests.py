@@ -20,7 +20,9 @@ def test_no_request_makes_the_service_fail(folder, tmp_path):
     with running(command_line(*files[:2], "-s", files[2], "--max-batch", 3), tmp_path / "log") as service:
         words = ["run", f"{service.url}/openapi.json", "--checks", CHECKS, "--max-examples", "60"]
         words += ["--generation-deterministic"]
-        done = subprocess.run([tool, *words], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [tool, *words], capture_output=True, text=True, timeout=600, cwd=tmp_path
+        )  # it keeps a cache
         assert done.returncode == 0, done.stdout
         metrics = service.client.get("/metrics").text
     failed = [line for line in metrics.splitlines() if line.startswith("gbce_requests_total") and 'status="5' in line]
