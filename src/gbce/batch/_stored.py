@@ -305,9 +305,9 @@ class StoredTable:
         """Plots of the answers: ``table.plot.changes()``, ``table.plot.costs(groups)``."""
         return self.read().plot
 
-    def to_html(self, path: str | Path | None = None, *, groups: Any = None) -> str | Path:
+    def to_html(self, path: str | Path | None = None, *, groups: Any = None, policies: Any = None) -> str | Path:
         """Return or write the page of all rows, see :meth:`ExplanationTable.to_html`; without draws, of the answers."""
-        return self.read().to_html(path, groups=groups)
+        return self.read().to_html(path, groups=groups, policies=policies)
 
     def to_json(self, path: str | Path | None = None) -> str | Path:
         """Return all tables as strict JSON, or write it to a file, see :meth:`ExplanationTable.to_json`."""

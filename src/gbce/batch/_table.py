@@ -482,7 +482,7 @@ class ExplanationTable:
 
         return TablePlots(self)
 
-    def to_html(self, path: str | Path | None = None, *, groups: Any = None) -> str | Path:
+    def to_html(self, path: str | Path | None = None, *, groups: Any = None, policies: Any = None) -> str | Path:
         """Return an interactive HTML page of all rows, or write it to ``path`` atomically and return the path.
 
         The file needs no server and no network: in any browser it filters and sorts rows by any column, plots how often
@@ -495,6 +495,8 @@ class ExplanationTable:
         groups : str, sequence, Series or mapping, optional
             Groups of rows to compare first: the name of a column, or the group of each row, in order or by row label.
             Columns with two to eight values are compared in any case.
+        policies : result of gbce.policy, mapping of row labels to plans, or a list of these, optional
+            What was decided about the rows: actions, an allocation, fairness, a review, and plans. Each gets a section.
 
         Examples
         --------
@@ -507,7 +509,7 @@ class ExplanationTable:
         """
         from gbce.pages import table_page, write_page
 
-        page = table_page(self, groups=groups)
+        page = table_page(self, groups=groups, policies=policies)
         return page if path is None else write_page(page, path)
 
     def letters(self, reasons: Mapping[str, str], **options: Any) -> pd.DataFrame:

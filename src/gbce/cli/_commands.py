@@ -9,7 +9,7 @@ from typing import Any
 from gbce.cli._input import STDIN, Settings, read_settings, read_table
 from gbce.cli._messages import Messages, UsageError
 from gbce.cli._output import choose_format, write, write_frame
-from gbce.cli._question import choose_columns, open_question
+from gbce.cli._question import choose_columns, load_named_model, open_question
 from gbce.explanation import Explanation, Status
 from gbce.files import load
 from gbce.metrics import Verdict
@@ -194,6 +194,23 @@ def _letters(options: Namespace, messages: Messages) -> int:
     return DOUBTFUL if refused else OK
 
 
+def _review(options: Namespace, messages: Messages) -> int:
+    from gbce.policy import review
+
+    known = ["text", "html", "csv", "jsonl", "parquet", "json"]
+    kind = choose_format(options.output, options.format, known, "text")
+    found = review(options.store, load_named_model(options, Settings()), groups=options.groups)
+    if kind in ("csv", "jsonl", "parquet"):
+        write_frame(found.frame(), kind, options.output)
+    else:
+        make: dict[str, Callable[[], Any]] = {
+            "json": found.to_json, "html": found.to_html, "text": lambda: "\n".join(found.sentences)
+        }  # fmt: skip
+        write(make[kind](), options.output)
+    _say_written(options, messages)
+    return DOUBTFUL if found.table["notify"].any() else OK
+
+
 # --- certificates, settings, demo ------------------------------------------------------------------------------------
 
 
@@ -235,6 +252,7 @@ _COMMANDS: dict[str, Callable[[Namespace, Messages], int]] = {
     "report": _report,
     "frontier": _frontier,
     "letters": _letters,
+    "review": _review,
     "verify": _verify,
     "init": _init,
     "demo": _demo,

@@ -55,6 +55,11 @@ COMMANDS = (
         ("gbce letters row3.gbce --settings credit.toml -o row3-letter.html",),
     ),
     Command(
+        "review",
+        "Ask today's model about answers that were given earlier: who must be told",
+        ("gbce review answers/ model.txt -o review.html", "gbce review answers/ model.txt --groups sex -o told.csv"),
+    ),
+    Command(
         "verify",
         "Check a certificate against the model file alone",
         (
@@ -206,6 +211,15 @@ def _add_letters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", default="en", help="en, ja (default: en)")
 
 
+def _add_review(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="folder of `explain_many(..., store=)` or `gbce batch --store`")
+    parser.add_argument("model", metavar="MODEL", help=f"today's model: {_MODEL}")
+    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in its order")
+    parser.add_argument("--groups", metavar="COLUMN", help="also the share of answers that still hold, by group")
+    _add_output(parser, ["text", "html", "csv", "jsonl", "parquet", "json"], "text")
+    parser.add_argument("--trust-pickle", action="store_true", help="also load pickles; see `gbce explain --help`")
+
+
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificate", metavar="CERTIFICATE", help="JSON that `gbce report --format certificate` wrote")
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
@@ -283,6 +297,7 @@ _OPTIONS = {
     "report": _add_report,
     "frontier": _add_frontier,
     "letters": _add_letters,
+    "review": _add_review,
     "verify": _add_verify,
     "serve": _add_serve,
     "init": _add_init,

@@ -5,6 +5,7 @@ Users' names and values are data: they are embedded as JSON and shown as text, n
 
 from gbce.pages._document import build_page, compare_receipts, hash_content, pack_array, receipt_of, write_page
 from gbce.pages._explorer import explore
+from gbce.pages._policy import policy_page
 from gbce.pages._table_page import table_page
 from gbce.pages._widget import make_widget, view_explanation, view_table
 
@@ -15,6 +16,7 @@ __all__ = [
     "hash_content",
     "make_widget",
     "pack_array",
+    "policy_page",
     "receipt_of",
     "table_page",
     "view_explanation",

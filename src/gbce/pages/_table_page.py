@@ -13,6 +13,7 @@ from gbce.batch import ANSWER, POSTERIOR, EncodedRows, ExplanationTable, group_c
 from gbce.explanation import Status
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
 from gbce.pages._document import build_page, pack_array
+from gbce.pages._policy import policy_sections
 from gbce.space import value_text
 
 __all__ = ["table_page", "table_payload"]
@@ -28,6 +29,10 @@ _DECISION_FIGURES = ("output", "cost", "loss", "distance")
 _ROW_FIGURES = ("success_probability", "expected_loss", "expected_cost", "tail", "stability")
 _DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
 _BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
+
+
+_SCRIPTS = ("common.js", "words.js", "policy.js", "table.js")
+_STYLES = ("page.css", "table.css", "policy.css")
 
 
 class Grouping(NamedTuple):
@@ -267,7 +272,7 @@ def _make_plain(line: pd.Series) -> dict[str, float | None]:
 # --- page ------------------------------------------------------------------------------------------------------------
 
 
-def table_page(table: ExplanationTable, *, groups: Any = None, lines: int = 100) -> str:
+def table_page(table: ExplanationTable, *, groups: Any = None, policies: Any = None, lines: int = 100) -> str:
     """Return the page of a table with ``lines`` rows listed at first, see ``ExplanationTable.to_html``.
 
     Examples
@@ -283,7 +288,7 @@ def table_page(table: ExplanationTable, *, groups: Any = None, lines: int = 100)
         raise TypeError(f"table must come from explainer.explain_many(...), not {table!r:.80}")
     if not is_count(lines):
         raise ValueError(f"lines must be an integer of at least 1, not {lines!r}")
-    payload = table_payload(table, groups) | {"lines": int(lines)}
+    payload = table_payload(table, groups) | {"lines": int(lines), "policies": policy_sections(policies)}
     n = len(table)
     title = f"{n:,} row{'s' * (n != 1)} explained"
-    return build_page(title, payload, ["common.js", "words.js", "table.js"], ["page.css", "table.css"], _BODY)
+    return build_page(title, payload, _SCRIPTS, _STYLES, _BODY)

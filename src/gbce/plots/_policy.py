@@ -6,13 +6,24 @@ import numpy as np
 
 from gbce._validation import printable
 from gbce.explanation import number_text
-from gbce.plots._style import ANSWER, DRAWS, EDGE, QUIET, SAFE, finish_axes, new_axes, pale
-from gbce.policy import Allocation, GroupActions
+from gbce.plots._style import (
+    ANSWER,
+    DRAWS,
+    EDGE,
+    QUIET,
+    SAFE,
+    entries_in_order,
+    finish_axes,
+    new_axes,
+    pale,
+    put_legend_outside,
+)
+from gbce.policy import Allocation, Fairness, GroupActions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_actions", "plot_allocation"]
+__all__ = ["plot_actions", "plot_allocation", "plot_fairness"]
 
 _LINE = 108  # characters of an action on a line, chosen by hand
 
@@ -126,4 +137,56 @@ def plot_allocation(allocation: Allocation, *, ax: "Axes | None" = None) -> "Axe
     ax.set_ylabel("rows that reach the target")
     ax.legend(frameon=False, loc="lower right")
     finish_axes(ax, f"{len(allocation):,} of {len(allocation.labels):,} rows are helped")
+    return ax
+
+
+def plot_fairness(found: Fairness, measure: str = "cost", *, ax: "Axes | None" = None) -> "Axes":
+    """Plot a measure by group: the mean of the rows, and the pooled mean with its interval.
+
+    Parameters
+    ----------
+    found : Fairness
+        The result of :func:`gbce.policy.fairness`.
+    measure : {"cost", "attainable", "chance"}
+        What to compare.
+    ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:8], gbce.AtLeast(2), seed=0, posterior=False, progress=False)
+    >>> gbce.policy.fairness(table, list("aaaabbbb")).plot().get_xlabel()
+    'cost of the answer, in units of each column'
+    """
+    titles = {
+        "cost": "cost of the answer, in units of each column",
+        "attainable": "share of rows with an answer",
+        "chance": "probability that a row reaches the target by its answer",
+    }
+    if measure not in titles:
+        raise ValueError(f"measure must be one of {', '.join(map(repr, titles))}, not {measure!r}")
+    groups = found.groups
+    ax = new_axes(ax, 7.6, 1.5 + 0.5 * len(groups))
+    for place, (_, line) in enumerate(groups.iterrows()):
+        ends = [line[f"{measure}_low"], line[f"{measure}_high"]]
+        ax.plot(ends, [place, place], color=DRAWS, lw=4, zorder=2, solid_capstyle="butt")
+        ax.plot([line[measure]], [place], "o", color="white", mec=EDGE, ms=7, ls="", zorder=3, label="mean of the rows")
+        ax.plot([line[f"{measure}_pooled"]], [place], "o", color=DRAWS, mec=EDGE, ms=8, ls="", zorder=4, label="pooled")
+    names = [f"{printable(str(name))}\n({line['rows']:,.0f} rows)" for name, line in groups.iterrows()]
+    ax.set_yticks(range(len(groups)), names)
+    ax.set_ylim(len(groups) - 0.5, -0.5)
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel(titles[measure])
+    ax.tick_params(axis="y", length=0)
+    finish_axes(ax, f"Recourse by group, with {found.mass:.0%} intervals", hidden=("top", "right", "left"))
+    put_legend_outside(ax, *entries_in_order(ax))
     return ax

@@ -12,14 +12,14 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Array, Target
-from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, restore_columns
+from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, label_groups, restore_columns
 from gbce.explanation import AnswerKind, Status
 from gbce.space import Space
 
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
 
-__all__ = ["AnsweredRows", "read_answers"]
+__all__ = ["AnsweredRows", "read_answers", "read_groups"]
 
 _BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
 
@@ -175,3 +175,13 @@ def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
         kind == str(AnswerKind.NOTHING), np.zeros(len(lines), dtype=bool), kind == str(AnswerKind.RELIABLE),
         _reliability_of(lines), lines["cost"].to_numpy(dtype=float), lines["changes"].to_numpy(dtype=object),
     )  # fmt: skip
+
+
+def read_groups(groups: Any, rows: AnsweredRows) -> Array:
+    """Return the group of each row, or its value of a column."""
+    if not isinstance(groups, str):
+        return np.asarray(label_groups(groups, rows.labels).to_numpy())
+    space = rows.space
+    if groups not in space.position:
+        raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(space.names)}")
+    return np.asarray(space.readable(rows.x0)[groups].to_numpy(dtype=object))

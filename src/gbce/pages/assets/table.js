@@ -412,16 +412,10 @@ function makeGroups() {
 function drawInterval(line, name, most, least = 0) {
   const [value, low, high] = [line[name], line[`${name}_low`] ?? line.low, line[`${name}_high`] ?? line.high];
   if (value === null) return "";
-  const scale = linearScale([least, most], [5, 155]);
-  return draw(
-    "svg", { viewBox: "0 0 160 18", class: "interval", "aria-hidden": "true" },
-    draw("line", { x1: 5, x2: 155, y1: 9, y2: 9, class: "axis" }),
-    low === null || low === undefined ? null
-      : draw("line", { x1: scale(Math.max(low, least)), x2: scale(high), y1: 9, y2: 9, class: "span" }),
-    draw("circle", { cx: scale(value), cy: 9, r: 4, class: "mark" }),
-  );
+  return intervalMark(value, low, high, least, most);
 }
 
+const onlyRead = (text) => make("span", { class: "only-read" }, text);
 const threeDigits = (value) => numberText(value, 3);
 const spanText = (value, low, high, text) => {
   if (value === null) return "–";
@@ -434,7 +428,7 @@ function updateGroups() {
   const dearest = Math.max(...chosen.lines.map((line) => line.cost_high ?? line.cost ?? 0), 1e-9);
   const costs = makeTable(
     `${chosen.name}: how many can reach the target, and the ${chosen.cost} where they can`,
-    ["group", "rows", "reach the target", "", chosen.cost, ""],
+    ["group", "rows", "reach the target", onlyRead("its interval"), chosen.cost, onlyRead("its interval")],
     chosen.lines.map((line, k) => [
       chosen.groups[k],
       numberText(line.rows) + (line.already ? `, ${numberText(line.already)} already there` : "")
@@ -502,7 +496,7 @@ function makeRows() {
     ),
     make("div", { id: "filters", class: "filters no-print" }),
     make("p", { id: "matched", role: "status" }),
-    scrollBox("rows", make("table", { id: "lines" })),
+    scrollBox("table of rows", make("table", { id: "lines" })),
     make("p", { class: "no-print" }, make("button", {
       type: "button", id: "more", on: { click: () => { state.lines += 100; update(); } },
     })),
@@ -772,7 +766,7 @@ function update() {
 function build() {
   byId("page").replaceChildren(
     make("header", {}, make("h1", {}, "Counterfactual explanations"), themeButton()),
-    make("main", {}, makeSummary(), makeChanges(), makeGroups() ?? "", makeRows()),
+    make("main", {}, makeSummary(), makeChanges(), makeGroups() ?? "", makePolicies(P.policies), makeRows()),
     make("footer", { class: "soft small" }, make("p", {}, `gbce ${P.version}: ${plural(P.calls, "model call")}, `
       + `${plural(P.asked, "row")}. Nothing in this file is sent anywhere.`)),
     copyDialog(),
