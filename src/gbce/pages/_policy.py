@@ -164,7 +164,7 @@ def _show_fairness(found: Fairness) -> dict[str, Any]:
             for (measure, name), line in gaps.iterrows()
         ]),
     ]  # fmt: skip
-    if found.parts is not None:
+    if len(found.parts):
         ends = _ends(*(found.parts[name] for name in ("model_low", "model_high", "rows_low", "rows_high")))
         tables.append(
             _table("What of the gap in cost is the model's", ("group", "gap", "the model's part", "the rows' part"), [
@@ -173,7 +173,7 @@ def _show_fairness(found: Fairness) -> dict[str, Any]:
                 for name, line in found.parts.iterrows()
             ])
         )  # fmt: skip
-    if found.refits is not None:
+    if len(found.refits):
         tables.append(
             _table("Answers under refitted models", ("group", "accepted", "error from rows", "error from models"), [
                 [name, _percent(line["chance"]), _text(line["se_rows"], 2), _text(line["se_models"], 2)]

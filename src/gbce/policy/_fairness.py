@@ -58,13 +58,13 @@ class Fairness:
     tests : DataFrame
         By measure: the p-value of the hypothesis that rows are exchanged between groups without effect (a permutation
         test of the spread between group means), with its Monte Carlo error ``se``.
-    parts : DataFrame, optional
-        One line per group, if the protected column was changed: the ``gap`` in cost to the reference over rows for
-        which both costs are known, the ``model`` part (the same rows, the column changed) and the ``rows`` part (what
-        is left), each with its interval, and ``n``.
-    refits : DataFrame, optional
-        One line per group, if refitted models were given: ``chance``, the mean share of answers that they accept;
-        ``se_rows``, its error from the rows, and ``se_models``, from the model.
+    parts : DataFrame
+        One line per group, none unless the protected column was changed: the ``gap`` in cost to the reference over rows
+        for which both costs are known, the ``model`` part (the same rows, the column changed) and the ``rows`` part
+        (what is left), each with its interval, and ``n``.
+    refits : DataFrame
+        One line per group, none unless refitted models were given: ``chance``, the mean share of answers that they
+        accept; ``se_rows``, its error from the rows, and ``se_models``, from the model.
     reference : object
         The group with which the others are compared.
     spread : Mapping of str to float
@@ -78,8 +78,8 @@ class Fairness:
     groups: pd.DataFrame
     gaps: pd.DataFrame
     tests: pd.DataFrame
-    parts: pd.DataFrame | None
-    refits: pd.DataFrame | None
+    parts: pd.DataFrame
+    refits: pd.DataFrame
     reference: Any
     spread: Mapping[str, float]
     mass: float
@@ -93,7 +93,7 @@ class Fairness:
             ends = f"({self.mass:.0%}: {number_text(line['low'], 2)} to {number_text(line['high'], 2)})"
             clear = "" if line["low"] > 0 or line["high"] < 0 else ", which may be chance"
             lines.append(f"{measure}: {group} against {self.reference} {number_text(line['gap'], 2)} {ends}{clear}.")
-        for group, line in () if self.parts is None else self.parts.iterrows():
+        for group, line in self.parts.iterrows():
             lines.append(
                 f"Of the gap in cost of {group}, {number_text(line['gap'], 2)}, the model's part is "
                 f"{number_text(line['model'], 2)} ({number_text(line['model_low'], 2)} to "
@@ -110,7 +110,7 @@ class Fairness:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data, ready for JSON."""
         tables = {name: getattr(self, name) for name in ("groups", "gaps", "tests", "parts", "refits")}
-        return {name: None if table is None else plain_records(table) for name, table in tables.items()} | {
+        return {name: plain_records(table) for name, table in tables.items()} | {
             "reference": str(self.reference),
             "spread": dict(self.spread),
             "mass": self.mass,
@@ -211,12 +211,12 @@ def fairness(
         },
         index=lines.index,
     )
-    parts, note = None, ""
+    parts, note = pd.DataFrame(), ""
     if protected is not None:
         parts, note = _take_apart(table, rows, labels, names, reference, explainer, protected, mass, seed)
     return Fairness(
         pd.concat([counts, lines], axis=1), gaps, _test(values, labels, names, n_permutations, seed), parts,
-        None if refits is None else _judge_by_refits(refits, rows, labels, names, counted), reference, spread,
+        pd.DataFrame() if refits is None else _judge_by_refits(refits, rows, labels, names, counted), reference, spread,
         float(mass), note,
     )  # fmt: skip
 
