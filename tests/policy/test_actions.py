@@ -35,7 +35,7 @@ def test_every_promise_is_what_model_and_rules_say(explainer, answered, found):
     for number, action in enumerate(found.actions):
         x = apply_action(action, answered.x0)
         after = explainer.space.frame(x)
-        kept = (after["debt"] >= 0) & (after["debt"] <= 4 * after["pay"]) & (after["years"] >= frame["years"])
+        kept = (after["debt"] >= 0) & (after["debt"] >= 0.2 * after["pay"] - 1e-9) & (after["years"] >= frame["years"])
         kept &= (after["age"] == frame["age"]) & (after["years"] <= 40) & (approve(after) >= 60)
         move = np.abs(x - answered.x0) / scale
         job = explainer.space.position["job"]
@@ -50,7 +50,7 @@ def test_every_promise_is_what_model_and_rules_say(explainer, answered, found):
 
 def test_limits_of_each_row_are_those_of_placing_it_alone(answered):
     """What settle_each accepts is exactly what place leaves as it is."""
-    rules = ["debt <= 4 * pay", "never job 'nurse' -> 'cook'"]
+    rules = ["debt >= 0.2 * pay", "never job 'nurse' -> 'cook'"]
     space, x0 = lending(constraints=rules).space, answered.x0[:40].copy()
     x0[0, space.position["debt"]] = 0.0
     rng = np.random.default_rng(0)
@@ -90,6 +90,14 @@ def test_a_fourth_action_is_added_and_changes_none(explainer, answered, found):
     pd.testing.assert_frame_equal(first.rows, found.rows)
     shares = [share.share for share in more.coverage]
     assert shares == sorted(shares)
+
+
+def test_what_is_promised_is_the_share_of_the_rows_that_did_not_choose(explainer, answered):
+    found = actions(answered, 1, explainer=explainer, seed=1, worth=1.2, choosing=0.3)
+    n, rest = found.n_chosen_on, len(found.labels) - found.n_chosen_on
+    assert found.coverage[0].n == rest
+    assert found.seen[0] != found.coverage[0].share
+    assert round(n * found.seen[0] + rest * found.coverage[0].share, 6) == (found.serves >= 0).sum()
 
 
 def test_the_best_k_of_the_candidates_are_at_least_as_good_as_the_nested(explainer, answered):

@@ -50,7 +50,9 @@ def test_one_after_the_other_keeps_its_guarantee_and_the_bound_holds(seed):
     values, _ = random_values(seed)
     weights, best, chosen = np.ones(len(values)), np.zeros(len(values)), []
     for _ in range(3):
+        by_hand = [np.maximum(best, values[:, a]).sum() for a in range(values.shape[1])]
         chosen.append(pick_next(values, best, weights))
+        assert by_hand[chosen[-1]] == pytest.approx(max(by_hand))
         best = np.maximum(best, values[:, chosen[-1]])
     most = max(total_of(values, some) for some in combinations(range(values.shape[1]), 3))
     assert (1 - 1 / np.e) * most <= best.sum() <= most + 1e-9

@@ -37,7 +37,7 @@ def lending_rows(n, seed):
             "age": rng.integers(20, 70, 3 * n + 60),
         }
     )
-    return frame[approve(frame) < 60].iloc[:n].reset_index(drop=True)
+    return frame[(approve(frame) < 60) & (frame["debt"] >= 0.2 * frame["pay"])].iloc[:n].reset_index(drop=True)
 
 
 def lending(**options):
@@ -45,7 +45,7 @@ def lending(**options):
     data = pd.concat([lending_rows(200, 1), lending_rows(10, 2)], ignore_index=True)
     space = gbce.Space.infer(
         data, immutable=["age"], increase=["years"], bounds={"debt": (0, None), "years": (0, 40), "pay": (0, None)},
-        constraints=options.pop("constraints", ["debt <= 4 * pay"]),
+        constraints=options.pop("constraints", ["debt >= 0.2 * pay"]),
     )  # fmt: skip
     return gbce.Explainer(approve, data, space=space, **options)
 
