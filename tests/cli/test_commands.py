@@ -76,8 +76,11 @@ def test_batch_writes_one_line_per_row_and_says_what_is_missing(run, question, t
 
 
 def test_batch_goes_on_from_a_store_that_letters_read(run, question, tmp_path):
+    options = ["--limit", 3, "--no-posterior", "-f", "csv"]
+    plain = run("batch", *question, *options)[1]
     for _ in range(2):
-        assert run("batch", *question, "--limit", 3, "--store", tmp_path / "store", "-o", tmp_path / "a.csv")[0] == 0
+        assert run("batch", *question, *options, "--store", tmp_path / "store")[:2] == (0, plain)
+    assert pd.read_parquet(tmp_path / "store" / "answers")["label"].tolist() == ["A000", "A001", "A002"]
     code, _, err = run("letters", tmp_path / "store", "--settings", "credit.toml", "-o", tmp_path / "letters.csv")
     letters = pd.read_csv(tmp_path / "letters.csv", keep_default_na=False)
     assert code == 3  # two of the three need no letter

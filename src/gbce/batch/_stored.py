@@ -75,6 +75,16 @@ class StoredTable:
         self._store = store
         self.n_model_calls, self.n_model_rows = n_model_calls, n_model_rows
 
+    @classmethod
+    def open(cls, folder: str | Path) -> "StoredTable":
+        """Open the store in a folder, as :func:`gbce.load` does."""
+        return cls(Store.open(Path(folder)))
+
+    @staticmethod
+    def is_in(folder: str | Path) -> bool:
+        """Whether a folder holds a store."""
+        return Store.is_begun(Path(folder))
+
     # --- what it is ---------------------------------------------------------------------------------------------------
 
     @property
@@ -131,6 +141,10 @@ class StoredTable:
         """
         for number in self._store.numbers():
             yield self._read(number, columns)
+
+    def tables(self) -> Iterator[ExplanationTable]:
+        """Yield the partitions in order as tables in memory, see :meth:`read`."""
+        return map(self._table_of, self.frames())
 
     def frame(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Return all rows as one plain frame by label, with some ``columns`` or all."""
@@ -203,7 +217,7 @@ class StoredTable:
     def changes(self, rule: "Rule | str | None" = None) -> pd.DataFrame:
         """Return the changes in tidy form, as :meth:`ExplanationTable.changes`; without draws, those of the answers."""
         if not self.has_draws and rule in (None, ANSWER):
-            parts = [self._table_of(frame).changes(ANSWER) for frame in self.frames()]
+            parts = [table.changes(ANSWER) for table in self.tables()]
             return pd.concat(parts, ignore_index=True) if parts else self._read_whole("changes").changes()
         return self._read_whole(f"changes({'' if rule is None else show(rule)})").changes(rule)
 
@@ -315,7 +329,7 @@ class StoredTable:
 
     def letters(self, reasons: Mapping[str, str], **options: Any) -> pd.DataFrame:
         """Return letters for mail merge, one line per row, see :meth:`ExplanationTable.letters`."""
-        parts = [self._table_of(frame).letters(reasons, **options) for frame in self.frames()]
+        parts = [table.letters(reasons, **options) for table in self.tables()]
         return pd.concat(parts) if parts else self.read().letters(reasons, **options)
 
 
@@ -361,5 +375,5 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation | Sto
     True
     """
     if Path(path).is_dir():
-        return StoredTable(Store.open(Path(path)))
+        return StoredTable.open(path)
     return load_explanation(path, max_bytes=max_bytes)

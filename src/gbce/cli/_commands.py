@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from gbce.cli._input import STDIN, Settings, read_settings, read_table
 from gbce.cli._messages import Messages, UsageError
 from gbce.cli._output import choose_format, write, write_frame
@@ -137,7 +139,9 @@ def _batch(options: Namespace, messages: Messages) -> int:
     known = ["csv", "jsonl", "json", "html", "parquet", "summary"]
     kind = choose_format(options.output, options.format, known, "csv")
     question = open_question(options, messages, many=True)
-    rows = question.rows if options.limit is None else question.rows.iloc[: options.limit]
+    rows = question.rows
+    if isinstance(rows, pd.DataFrame) and options.limit is not None:
+        rows = rows.iloc[: options.limit]
     shared = question.options(options, messages.quiet)
     table = question.explainer.explain_many(rows, question.target, n_jobs=options.jobs, store=options.store, **shared)
     if kind in ("csv", "jsonl", "parquet"):
@@ -178,11 +182,11 @@ def _letters(options: Namespace, messages: Messages) -> int:
             except LetterError as error:
                 refused[path.stem] = str(error)
             continue
-        table = found.read()
-        written, others = write_letters(table, settings.reasons, **of_rows)
-        names = [str(label) for label in table.diagnostics.index]
-        letters |= {names[i]: letter for i, letter in written.items()}
-        refused |= {names[i]: reason for i, reason in others.items()}
+        for table in found.tables():
+            written, others = write_letters(table, settings.reasons, **of_rows)
+            names = [str(label) for label in table.diagnostics.index]
+            letters |= {names[i]: letter for i, letter in written.items()}
+            refused |= {names[i]: reason for i, reason in others.items()}
     for name, reason in refused.items():
         messages.say(f"no letter for {name}: {reason}")
     if kind == "csv":

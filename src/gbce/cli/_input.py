@@ -4,7 +4,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +16,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.cli._messages import UsageError
 
-__all__ = ["Picked", "Settings", "read_settings", "read_table"]
+__all__ = ["Picked", "Settings", "read_parts", "read_settings", "read_table"]
 
 STDIN = "-"
 _CHUNK = 100_000  # lines that are read at a time, by hand: tens of megabytes
@@ -89,7 +89,7 @@ def read_table(
     Memory is bounded by ``most`` rows and one part, whatever the size of the file.
     """
     rng, keys, kept, found, start = np.random.default_rng(0), np.zeros(0), [], [], 0
-    for chunk in _read_parts(path, kind):
+    for chunk in read_parts(path, kind):
         if picked is not None:
             own = picked.find(chunk, start)
             found += [own] if len(own) else []  # even an empty view would keep the whole part
@@ -119,8 +119,8 @@ def _name(path: str) -> str:
     return "standard input" if path == STDIN else str(path)
 
 
-def _read_parts(path: str, kind: str | None) -> Iterator[pd.DataFrame]:
-    """Yield a table in parts, indexed by position."""
+def read_parts(path: str, kind: str | None, strings: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+    """Yield a table in parts, indexed by position; ``strings`` are columns of CSV files that may look like numbers."""
     kind = kind or _FORMATS.get(Path(path).suffix.lower()) or ("csv" if path == STDIN else None)
     if kind is None:
         known = ", ".join(sorted(_FORMATS))
@@ -130,7 +130,7 @@ def _read_parts(path: str, kind: str | None) -> Iterator[pd.DataFrame]:
         raise FileNotFoundError(f"there is no table {path}")
     start = 0
     try:
-        for part in _OPENERS[kind](source):
+        for part in _OPENERS[kind](source, strings):
             yield part.set_axis(pd.RangeIndex(start, start + len(part)))
             start += len(part)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
@@ -138,21 +138,22 @@ def _read_parts(path: str, kind: str | None) -> Iterator[pd.DataFrame]:
         raise ValueError(f"{_name(path)} could not be read as {kind}: {reason:.300}") from None
 
 
-def _open_csv(source: Any, separator: str = ",") -> Iterator[pd.DataFrame]:
-    with pd.read_csv(source, sep=separator, chunksize=_CHUNK, encoding="utf-8-sig", low_memory=False) as parts:
+def _open_csv(source: Any, strings: Collection[str], separator: str = ",") -> Iterator[pd.DataFrame]:
+    options: Any = {"sep": separator, "chunksize": _CHUNK, "encoding": "utf-8-sig", "low_memory": False}
+    with pd.read_csv(source, dtype=dict.fromkeys(strings, str), **options) as parts:
         for part in parts:
             if not isinstance(part.index, pd.RangeIndex):  # pandas takes surplus fields for an index
                 raise ValueError(f"its lines have more fields than its header, which has {part.shape[1]}")
             yield part
 
 
-def _open_jsonl(source: Any) -> Iterator[pd.DataFrame]:
+def _open_jsonl(source: Any, strings: Collection[str]) -> Iterator[pd.DataFrame]:
     with pd.read_json(source, lines=True, chunksize=_CHUNK, dtype=False, convert_dates=False) as parts:
         for part in parts:
             yield part.infer_objects()
 
 
-def _open_parquet(source: Any) -> Iterator[pd.DataFrame]:
+def _open_parquet(source: Any, strings: Collection[str]) -> Iterator[pd.DataFrame]:
     try:
         from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile
@@ -172,7 +173,7 @@ def _open_parquet(source: Any) -> Iterator[pd.DataFrame]:
 
 _OPENERS = {
     "csv": _open_csv,
-    "tsv": lambda source: _open_csv(source, "\t"),
+    "tsv": lambda source, strings: _open_csv(source, strings, "\t"),
     "jsonl": _open_jsonl,
     "parquet": _open_parquet,
 }

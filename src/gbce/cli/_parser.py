@@ -180,7 +180,11 @@ def _add_batch(parser: argparse.ArgumentParser) -> None:
     _add_question(parser)
     parser.add_argument("--rows", metavar="FILE", help="table of the rows to explain, if not DATA")
     parser.add_argument("--jobs", type=int, metavar="N", help="number of processes (default: 1)")
-    parser.add_argument("--store", metavar="FOLDER", help="keep each row there, to go on after an interruption")
+    parser.add_argument(
+        "--store",
+        metavar="FOLDER",
+        help=("write finished rows there as Parquet, to go on after an interruption; rows are then read in parts"),
+    )  # fmt: skip)
     parser.add_argument("--limit", type=int, metavar="N", help="explain only the first rows")
     _add_output(parser, ["csv", "jsonl", "json", "html", "parquet", "summary"], "csv")
 

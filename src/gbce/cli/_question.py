@@ -1,13 +1,13 @@
 """Open a question from files: read settings, model and tables, and build the explainer."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from gbce.cli._input import STDIN, Picked, Settings, read_settings, read_table
+from gbce.cli._input import STDIN, Picked, Settings, read_parts, read_settings, read_table
 from gbce.cli._messages import Messages, UsageError
 from gbce.decisions import Reliable
 from gbce.explainer import Explainer
@@ -33,7 +33,7 @@ class Question:
     """An explainer, the rows to explain, the target and the settings."""
 
     explainer: Explainer
-    rows: pd.DataFrame
+    rows: Any  # a frame of them, or an iterator of frames
     target: Any
     settings: Settings
 
@@ -64,10 +64,15 @@ def open_question(options: Namespace, messages: Messages, many: bool = False) ->
     data, found = read_table(
         options.data, options.input, most=options.max_rows, picked=picked if options.rows is None else None
     )
-    if options.rows is not None:
+    streamed = many and options.store is not None and (options.rows or options.data) != STDIN
+    if options.rows is not None and not streamed:
         all_rows, found = read_table(options.rows, options.input, most=None if many else 0, picked=picked)
-    rows = (data if options.rows is None else all_rows) if many else _require_one(found, picked)
     columns = choose_columns(model, data, index, settings, messages)
+    if streamed:
+        explainer = build_explainer(model, convert(data[columns], model, settings), settings)
+        target = read_target(text, explainer)
+        return Question(explainer, _stream_rows(options, data, columns, index, model, settings), target, settings)
+    rows = (data if options.rows is None else all_rows) if many else _require_one(found, picked)
     if many and index is not None:
         _require_in(rows, [index], "--index")
         rows = rows.set_index(index, drop=index not in columns)
@@ -84,6 +89,23 @@ def read_target(text: str, explainer: Explainer) -> Any:
         return parse_target(text, explainer._session.predictors[0].classes)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _stream_rows(
+    options: Namespace, data: pd.DataFrame, columns: list[str], index: str | None, model: Any, settings: Settings
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows to explain in parts, at most as many as the limit."""
+    strings = [name for name in columns if not pd.api.types.is_numeric_dtype(data[name].dtype)]
+    left = float("inf") if options.limit is None else options.limit
+    for part in read_parts(options.rows or options.data, options.input, strings):
+        rows = part.iloc[: int(min(left, len(part)))]
+        _require_in(rows, [*columns, *([] if index is None else [index])], "the table of rows to explain")
+        if index is not None:
+            rows = rows.set_index(index, drop=index not in columns)
+        yield convert(rows[columns], model, settings)
+        left -= len(rows)
+        if left <= 0:
+            return
 
 
 def build_explainer(model: Any, data: pd.DataFrame, settings: Settings) -> Explainer:
