@@ -34,7 +34,7 @@ def with_results(page: str, folder: Path = RESULTS) -> str:
     rest = [name for name in files.names if name not in shown]
     by_title: dict[str, list[str]] = {}
     for name in rest:
-        by_title.setdefault(files.title(name), []).append(name)
+        by_title.setdefault(files.title(name).split(",")[0], []).append(name)
     said = "\n".join(f"- {title}: {files.links(names)}" for title, names in by_title.items())
     return put_between_marks(page, "further", said)
 
@@ -204,7 +204,7 @@ def _rows(files: Files) -> str:
 
 
 def _target(files: Files) -> str:
-    line, plain, earlier = ([*files.table(name)][-1] for name in ("target-auto", "target-1", "target-c92b4bd"))
+    line, plain = ([*files.table(name)][-1] for name in ("target-auto", "target-1"))
     trees = [one for one in files.table("target-auto") if one["model"] in ("forest", "boosting")]
     asked = [float(one["rows"]) for one in files.table("target-auto") if one["model"] in ("linear", "network")]
     most, seconds = max(float(one["most"]) for one in trees), np.median([float(one["s"]) for one in trees])
@@ -213,10 +213,8 @@ def _target(files: Files) -> str:
         f"Success probability {line['SP']} in the median (with `eta=1`: {plain['SP']}), below 0.88 for "
         f"{float(line['SP low']):.0%} of {line['n']} rows; {float(line['trusted']):.0%} trustworthy. Trees take at "
         f"most {most:,.0f} model rows and {seconds:.1f} CPU s in the median of the tables, other models "
-        f"{np.median(asked):,.0f} rows, at most {max(others):,.0f}; an earlier commit that tempered always took "
-        f"{float(earlier['rows']):,.0f} in the median of all and at most {float(earlier['most']):,.0f}. "
-        f"The model confirms {line['confirmed']} of {line['alternatives']} alternatives; "
-        f"{line['reliable']} are reliable."
+        f"{np.median(asked):,.0f} rows, at most {max(others):,.0f}. The model confirms {line['confirmed']} of "
+        f"{line['alternatives']} alternatives; {line['reliable']} are reliable."
     )
 
 
