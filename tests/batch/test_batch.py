@@ -187,10 +187,27 @@ def test_bad_rows_are_named_before_anything_is_asked():
     model = Dies(0)
     low = ROWS.assign(bmi=[0.0, 0.0, -0.1, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"row 'c': 'bmi' = -0\.10* lies below its bound"):
-        gbce.Explainer(model, X, space=bounded).explain_many(low, TARGET, progress=False)
+        gbce.Explainer(model, X, space=bounded).explain_many(low, TARGET, progress=False, on_error="raise")
     with pytest.raises(ValueError, match=r"rows: column 'bp' is missing in row 'b'"):
         explainer(model).explain_many(ROWS.assign(bp=[0.0, np.nan, 0.0, 0.0, 0.0]), TARGET, progress=False)
     assert model.asked == 0
+
+
+def test_a_row_that_breaks_a_bound_is_a_line_with_its_error(tmp_path):
+    bounded = gbce.Space.infer(X, bounds={"bmi": (-0.05, None)})
+    explainer = gbce.Explainer(LinearRegression().fit(X, Y), X, space=bounded)
+    low = ROWS.assign(bmi=[0.0, 0.0, -0.1, 0.0, 0.0])
+    options = {"seed": 0, "posterior": False, "progress": False}
+    with pytest.warns(UserWarning, match="1 of 5 rows could not be explained"):
+        table = explainer.explain_many(low, TARGET, **options)
+    assert list(table.errors.index) == ["c"]
+    assert "'bmi' = -0.1" in table.errors["c"]
+    assert table.rows.loc["c", "bmi"] == pytest.approx(-0.1)
+    others = explainer.explain_many(low.drop("c"), TARGET, **options)
+    pd.testing.assert_frame_equal(table.answers.drop("c"), others.answers)
+    with pytest.warns(UserWarning, match="1 of 5 rows could not be explained"):
+        stored = explainer.explain_many(low, TARGET, store=tmp_path / "run", **options)
+    pd.testing.assert_series_equal(stored.answers["cost"], table.answers["cost"], check_names=False)
 
 
 def picky(frame):

@@ -81,6 +81,15 @@ def test_the_answer_is_the_cheapest_known_point_by_the_costs_so_changed(explanat
     assert abs(best[0] - X0[0]) < abs(explanation.answer.decision.x[0] - X0[0])
 
 
+def test_no_decision_of_another_run_is_cheaper_than_its_answer(explainer):
+    first = explainer.explain(X0, TARGET, rules=["Nearest"], seed=5)
+    found = explainer.given(first, effort={"x1": 8.0}, seed=6)
+    x = np.array([found.answer.decision.x, *(one.x for one in found.decisions if one.reached[0])])
+    price = costs(found.space, x, X0, "l1") + effort_cost(found.space, (("x1", 8.0),), x, X0)
+    assert len(x) > 1
+    assert price.argmin() == 0 or price[0] == pytest.approx(price.min())
+
+
 def test_efforts_multiply_and_go_with_conditions_rules_and_files(explainer, explanation, tmp_path):
     twice = explanation.given(effort={"x1": 2.0}).given(effort={"x1": 1.5}, at_most={"x2": 2.0})
     once = explanation.given(effort={"x1": 3.0}, at_most={"x2": 2.0})

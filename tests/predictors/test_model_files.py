@@ -1,5 +1,7 @@
 """Models are loaded from files of their own formats; a pickle only if it is trusted."""
 
+import functools
+import os
 import pickle
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import gbce
 from gbce.predictors import ModelFileError, hash_model, load_model
@@ -79,6 +81,18 @@ def test_skops_files_of_trees_and_boosters_are_trusted(tmp_path):
     ):
         path, expected = write_skops(tmp_path, model)
         np.testing.assert_allclose(load_model(path).predict_proba(X[:20])[:, 1], expected, atol=1e-6)
+
+
+def test_a_skops_file_of_boosting_with_categories_is_trusted_and_a_partial_of_another_function_is_not(tmp_path):
+    files = pytest.importorskip("skops.io")
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": pd.Categorical(list("xyz") * 20)})
+    model = HistGradientBoostingClassifier(max_iter=3).fit(frame, np.arange(60) % 2)
+    files.dump(model, tmp_path / "categories.skops")
+    loaded = load_model(tmp_path / "categories.skops")
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    files.dump(FunctionTransformer(functools.partial(os.system, "true")), tmp_path / "partial.skops")
+    with pytest.raises(ModelFileError, match="not on the list of trusted ones: posix.system"):
+        load_model(tmp_path / "partial.skops")
 
 
 class Sly(LogisticRegression):

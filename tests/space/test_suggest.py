@@ -44,6 +44,14 @@ def test_what_was_built_in_is_found_and_can_be_pasted():
     assert list(found.table.columns) == ["option", "line", "support", "n"]
 
 
+def test_rows_with_missing_values_follow_a_suggested_inequality():
+    frame = build()
+    frame.loc[::3, "rent"] = np.nan
+    line = next(one.line for one in gbce.Space.suggest(frame) if "rent" in one.line and one.option == "constraints")
+    assert line == "'rent <= income or rent != rent'"
+    assert gbce.Space.infer(frame, constraints=[eval(line)]).check(frame).empty
+
+
 def test_noise_suggests_nothing():
     rng = np.random.default_rng(1)
     for n in (40, 400):

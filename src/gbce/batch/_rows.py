@@ -23,7 +23,7 @@ _BATCH = 8_192  # rows of a Parquet file that are in memory at a time, by hand: 
 class Group:
     """Consecutive rows: the position of the first, labels, encoded rows ``(n, d)``, and errors of rows that do not fit.
 
-    The errors are by place in the group; the encoded values of such a row are NaN.
+    The errors are by place in the group; the encoded values of such a row are NaN if it cannot be encoded.
     """
 
     start: int
@@ -67,13 +67,11 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Any, space: Space) -> "Rows":
-        """Open rows in any form; a table in memory is checked at once, one bad row raises."""
+        """Open rows in any form; of a table in memory, a value that is no value of its column raises at once."""
         if not is_stream(rows):
             x = space.encode(rows)
             labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
-            for problem in space.misfits(x).itertuples(index=False):
-                raise ValueError(f"row {labels[problem.row]!r}: {problem.problem}")
-            return cls(len(x), [Group(0, labels, x, {})])
+            return cls(len(x), [Group(0, labels, x, _list_misfits(space, x))])
         if isinstance(rows, (str, Path)):
             data = _open_data_set(Path(rows))
             return cls(data.count_rows(), _encode_parts(_read_batches(data), space))
@@ -170,14 +168,18 @@ def _require_columns(frame: pd.DataFrame, space: Space) -> None:
 def find_unfit(space: Space, frame: pd.DataFrame) -> dict[int, str]:
     """Return the errors of rows that do not fit the space, by place; found by halving, as most rows do."""
     try:
-        problems = space.misfits(space.encode(frame))
+        return _list_misfits(space, space.encode(frame))
     except (TypeError, ValueError) as error:
         if len(frame) == 1:
             return {0: f"{type(error).__name__}: {error}"}
         half = len(frame) // 2
         later = find_unfit(space, frame.iloc[half:])
         return find_unfit(space, frame.iloc[:half]) | {half + i: error for i, error in later.items()}
+
+
+def _list_misfits(space: Space, x: Array) -> dict[int, str]:
+    """Return the first error of each encoded row ``(n, d)`` that breaks a bound or a constraint, by place."""
     found: dict[int, str] = {}
-    for problem in problems.itertuples(index=False):
+    for problem in space.misfits(x).itertuples(index=False):
         found.setdefault(int(problem.row), f"ValueError: row: {problem.problem}")
     return found

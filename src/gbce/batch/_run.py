@@ -17,7 +17,7 @@ from gbce.batch._many import Allowance, InLines, InTables, Member, OnError, Run,
 from gbce.batch._rows import Group, Rows
 from gbce.batch._store import Keep, PartitionError, Store
 from gbce.batch._stored import StoredTable
-from gbce.batch._table import ExplanationTable, Record, stack_records
+from gbce.batch._table import ExplanationTable, failure_of, stack_records
 from gbce.budget import progress_bar
 from gbce.explainer import Progress, Session, is_shown
 from gbce.explanation import Status
@@ -71,26 +71,30 @@ def explain_many(
 def _explain_in_memory(run: Run, source: Rows, seed: Any, shown: bool) -> ExplanationTable:
     """Explain rows and keep the tables of all of them."""
     whole = source.whole()
-    _raise_first(whole)
-    n, records = len(whole), dict[int, Record]()
+    unknown = [i for i in whole.errors if np.isnan(whole.x[i]).all()]  # tables in memory hold encoded rows
+    if unknown or run.on_error == "raise":
+        _raise_first(whole, unknown)
+    n, space = len(whole), run.session.space
     seeds, limit = seed_numbers(seed, n), run.limit(n)
-    members = list(zip(range(n), whole.labels, whole.x, seeds, strict=True))
-    run.set_up(n)
+    records = {i: failure_of(error, space, whole.x[i], seeds[i], 0, 0) for i, error in whole.errors.items()}
+    members = [(i, whole.labels[i], whole.x[i], seeds[i]) for i in np.flatnonzero(whole.fits).tolist()]
+    if members:
+        run.set_up(n)
     # groups do not depend on n_jobs, so that results are reproducible
     size = choose_group_size(run.session)
-    todos = [Todo(i, members[i : i + size]) for i in range(0, n, size)]
-    with _bar(n, shown) as bar:
-        for _, done in run.explain(todos, InTables(run.session.space), limit, n):
+    todos = [Todo(i, members[i : i + size]) for i in range(0, len(members), size)]
+    with _bar(len(members), shown) as bar:
+        for _, done in run.explain(todos, InTables(space), limit, len(members)):
             records |= done
             bar.update(len(done))
     return stack_records([records[i] for i in range(n)], whole.labels, run.calls, run.rows)
 
 
-def _raise_first(group: Group) -> None:
+def _raise_first(group: Group, among: Sequence[int] = ()) -> None:
     """Raise for the first row that does not fit."""
     if group.errors:
-        i = min(group.errors)
-        raise ValueError(f"row {show(group.labels[i])}: {group.errors[i]}")
+        i = min(among or group.errors)
+        raise ValueError(f"row {show(group.labels[i])}: {group.errors[i].removeprefix('ValueError: row: ')}")
 
 
 def _bar(n: int | None, shown: bool) -> Any:

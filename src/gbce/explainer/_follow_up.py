@@ -10,9 +10,18 @@ from gbce._numerics import seed_number
 from gbce.base import Array, Outputs, Target
 from gbce.budget import Budget
 from gbce.decisions import apply_known_rules
-from gbce.draws import Points
+from gbce.draws import Draws, Points
 from gbce.explainer._notes import judge_status
-from gbce.explanation import Event, Explanation, answer_given, meets, require_explanation, with_conditions
+from gbce.explanation import (
+    Answer,
+    Event,
+    Explanation,
+    answer_given,
+    keep_known,
+    meets,
+    require_explanation,
+    with_conditions,
+)
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import Panel, pick_rows, same_answers
 from gbce.priors import WithEffort
@@ -109,11 +118,17 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
         status=status,
         status_note=sentence,
         notes=tuple(filter(None, notes)),
-        answer=None if found.answer is None else answer_given(found.answer, query, draws, conditions),
+        answer=None if found.answer is None else _answer_among_all(found, draws, conditions),
         strategies=None
         if found.strategies is None
         else found.strategies.keep_points(meets(conditions, found, found.strategies.x)),
     )
+
+
+def _answer_among_all(found: Explanation, draws: Draws, conditions: Sequence[Condition]) -> Answer:
+    """Return the answer under conditions and efforts: also decisions may be the cheapest point for them."""
+    assert found.answer is not None
+    return answer_given(found.answer, found.query, replace(draws, seen=keep_known(found, conditions)), conditions)
 
 
 # --- check of an explanation's models --------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from gbce.decisions import Decision
 from gbce.explanation._alternatives import Alternatives
 from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
-from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
+from gbce.explanation._given import Event, answer_given, exclude_row, keep_known, meets, with_conditions
 from gbce.explanation._menu import Menu
 from gbce.explanation._plan import Fallback, Plan, PlanStep
 from gbce.explanation._tables import choice_table, point_table
@@ -41,6 +41,7 @@ __all__ = [
     "exclude_row",
     "format_value",
     "join_words",
+    "keep_known",
     "meets",
     "number_text",
     "point_table",

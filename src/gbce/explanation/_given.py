@@ -20,7 +20,7 @@ from gbce.space import Condition, Effort, Space, describe_effort, effort_cost, r
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Event", "answer_given", "condition", "exclude_row", "meets", "with_conditions"]
+__all__ = ["Event", "answer_given", "condition", "exclude_row", "keep_known", "meets", "with_conditions"]
 
 _KNOWN = "among known points"  # policy of an answer that was chosen without one
 
@@ -86,7 +86,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         raise ValueError(f"{_explain_no_draws(conditions, before)} To use the models instead, run {event.call}")
     query, coordinates = with_conditions(before, conditions)
     query = replace(query, effort=effort)
-    known = _keep_known(explanation, conditions)
+    known = keep_known(explanation, conditions)
     size = explanation.space.change(explanation.draws.pool.x, explanation.x0)
     harder = _add_effort(replace(explanation.draws, seen=known), before, effort)
     weighed = harder.restrict(inside, query.mixture, size, coordinates)
@@ -181,7 +181,7 @@ def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array)
     return good
 
 
-def _keep_known(explanation: "Explanation", conditions: Sequence[Condition]) -> Points | None:
+def keep_known(explanation: "Explanation", conditions: Sequence[Condition]) -> Points | None:
     """Return evaluated points outside the pool that meet the conditions: those of searches, and decisions."""
     draws, decided = explanation.draws, explanation.decisions
     parts = [] if draws.seen is None else [draws.seen]

@@ -20,6 +20,7 @@ _HEAD = 64  # bytes that tell formats apart where the name does not
 # hold arrays and parameters of a fitted model.
 _TRUSTED = (
     "collections.OrderedDict",
+    "functools.partial",  # only of functions that are trusted themselves, which skops checks by name
     "lightgbm.basic.Booster",
     "lightgbm.sklearn.LGBMClassifier",
     "lightgbm.sklearn.LGBMRegressor",
@@ -35,6 +36,7 @@ _TRUSTED = (
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
     "sklearn.utils._bunch.Bunch",
+    "sklearn.utils.validation.check_array",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",
