@@ -82,6 +82,31 @@ def test_the_reasons_of_the_answer_are_called_its_own_beside_another_suggestion(
         assert title.inner_text() == "Why this, and how sure"
 
 
+def test_a_chip_leaves_a_suggestion_as_reliable_as_the_slider_says_or_says_that_it_is_not(browser, loan, loan_file):
+    """Whatever may not change: a point that is not known to work as often as the answer never looks as if it did."""
+    least, found = loan.answer.reliability.share, set()
+    with opened(browser, loan_file) as page:
+        for chip in page.locator("[data-chip]").all():
+            chip.click()
+            chosen = None
+            if page.locator("#answer [data-copy=JSON]").is_enabled():
+                page.locator("#answer [data-copy=JSON]").click()
+                chosen = json.loads(page.locator("#copy-text").input_value())
+                page.locator("#copy button").click()
+            known = chosen is not None and chosen["reliability"] is not None and chosen["reliability"] >= least - 1e-6
+            found.add("reliable" if known else "none" if chosen is None else "unsure")
+            assert page.locator("#plan-unsure").is_visible() == (chosen is not None and not known)
+            assert page.locator("#python-line").is_visible() == (not known)
+            said = page.locator("#wanted-said").inner_text()
+            assert ("not known of this suggestion" in said) == (chosen is not None and not known)
+            if not known:
+                assert "explainer.given(explanation, keep=[" in page.locator("#python-line").inner_text()
+        page.locator("#reset").click()
+        assert page.locator("#plan-unsure").is_hidden()
+        assert page.complaints == []
+    assert found >= {"reliable", "unsure"}
+
+
 def test_reliability_and_the_number_of_columns_work_together(browser, loan, loan_file):
     """The suggestion is the cheapest point known to be as reliable and to change as few columns, or there is none."""
     found = loan.strategies

@@ -6,6 +6,7 @@ import pytest
 
 import gbce
 from gbce.pages import policy_page, table_page
+from gbce.pages._table_page import table_payload
 from support.browser import opened
 
 DATA = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"]).assign(
@@ -71,3 +72,23 @@ def test_what_is_no_decision_is_refused(decided):
         table_page(table, policies="review")
     with pytest.raises(ValueError, match="nothing to show"):
         policy_page([])
+
+
+def test_a_narrow_screen_has_each_line_as_a_list_that_is_read_without_scrolling(decided, browser, tmp_path):
+    path = decided[0].to_html(tmp_path / "rows.html", policies=decided[1])
+    with opened(browser, path, width=390) as page:
+        wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        assert page.locator(".policy-table .scroll").count() > 4
+        assert page.locator(".policy-table .scroll").evaluate_all(wide) == 0
+        line = page.locator("#policy-2 .policy-table").nth(1).locator("tbody tr").first
+        heads = line.locator("[data-head]").evaluate_all("all => all.map((one) => one.dataset.head)")
+        assert heads == ["row", "cost", "reliability", "changes"]
+        assert line.locator("td").last.bounding_box()["width"] > 300
+
+
+def test_without_a_posterior_no_figure_of_one_is_shown(decided):
+    payload = table_payload(decided[0], groups="sex")
+    assert payload["groups"]
+    assert all(one["changes"] == [] for one in payload["groups"])
+    assert payload["titles"] == {}
+    assert set(payload["figures"]) >= {"reliability", "ess"}

@@ -58,7 +58,7 @@ def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]
         **_pack_values(known),
         **_pack_decisions(table, known),
         **_pack_rows(table),
-        "groups": [_compare_groups(table, grouping) for grouping in groupings],
+        "groups": [_compare_groups(table, known, grouping) for grouping in groupings],
     }
 
 
@@ -169,11 +169,11 @@ def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
         "seed": numbers["seed"].astype(str),
     }
     shares = {name: answers[name] for name in ("reliability", "reliability_low", "reliability_high", "survival")}
-    figures = [name for name in _ROW_FIGURES if name in table.distribution]
+    sampled = _find_sampled(table)
+    figures = [name for name in _ROW_FIGURES if name in table.distribution and sampled.any()]
     columns = {
         **shares,
-        **{name: table.distribution[name] for name in figures},
-        **{f"{name}_se": table.distribution[f"{name}_se"] for name in figures},
+        **{one: table.distribution[one].where(sampled) for name in figures for one in (name, f"{name}_se")},
         **{name: numbers[name] for name in _DIAGNOSTICS},
     }
     return {
@@ -183,6 +183,12 @@ def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
         },
         "titles": {name: FIGURE_TITLES.get(name, name) for name in figures},
     }
+
+
+def _find_sampled(table: ExplanationTable) -> Array:
+    """Return which rows have draws of a posterior ``(n,)``; those of the others served to find an answer only."""
+    facts = table.facts or (None,) * len(table)
+    return np.array([one is None or one.sampled for one in facts], dtype=bool)
 
 
 def _list_kinds(table: ExplanationTable) -> list[str]:
@@ -216,7 +222,7 @@ def _group_by_column(known: EncodedRows, j: int) -> Grouping:
     feature, codec, values = known.space.features[j], known.space.codecs[j], known.x0[:, j]
     names = {value: value_text(feature, codec, value) for value in np.unique(values)}
     rows = [names[value] if value in names else value_text(feature, codec, value) for value in values]
-    return Grouping(feature.name, rows, list(dict.fromkeys(names.values())))
+    return Grouping(known.space.label(j), rows, list(dict.fromkeys(names.values())))
 
 
 def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:
@@ -237,21 +243,25 @@ def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> l
     return [wanted, *(own for own in _default_groupings(known) if own.name != wanted.name)]
 
 
-def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
-    """Return costs and changes of each group, with intervals."""
+def _compare_groups(table: ExplanationTable, known: EncodedRows, grouping: Grouping) -> dict[str, Any]:
+    """Return costs and changes of each group, with intervals; changes where all rows have a posterior."""
     groups = grouping.rows
     rule = ANSWER if table.has_answers else POSTERIOR
     lines = group_costs(table, groups, rule=rule)
     order = [group for group in grouping.order if group in lines.index] or list(lines.index)
     lines = lines.loc[order]
-    sampled = len(table.importance) and (table.diagnostics["status"] == Status.ATTAINABLE).any()
+    compared = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
+    sampled = len(table.importance) and compared.any() and _find_sampled(table)[compared].all()
     moved = group_changes(table, groups) if sampled else None
     changes: Sequence[Mapping[str, Any]] = []
     if moved is not None:
         weight = moved["ratio"].groupby(level="feature", sort=False).max()
         top = weight[weight > 1].nlargest(_MOST_FEATURES).index
         changes = [
-            {"feature": printable(str(feature)), "lines": [_make_plain(line) for _, line in part.iterrows()]}
+            {
+                "feature": _name_with_unit(known, str(feature)),
+                "lines": [_make_plain(line) for _, line in part.iterrows()],
+            }
             for feature in top
             for part in [moved.xs(feature, level="feature").loc[order, ["change", "low", "high", "ratio"]]]
         ]
@@ -262,6 +272,13 @@ def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, An
         "lines": [_make_plain(line) for _, line in lines.iterrows()],
         "changes": list(changes),
     }
+
+
+def _name_with_unit(known: EncodedRows, name: str) -> str:
+    """Return the label of a feature, and the unit of its numbers."""
+    j = known.space.names.index(name)
+    unit = known.space.features[j].unit
+    return printable(f"{known.space.label(j)}{f', in {unit}' if unit else ''}")
 
 
 def _make_plain(line: pd.Series) -> dict[str, float | None]:

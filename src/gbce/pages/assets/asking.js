@@ -90,6 +90,7 @@ function askingLine() {
   const options = [...(ownEta() ? [] : [`eta=${writtenEta()}`]), ...writtenOptions()];
   const there = options.length ? `explainer.given(explanation, ${options.join(", ")})` : "explanation";
   const wanted = wantedPosition(), few = asked.most !== ANY, leftOut = [];
+  if (few && view.plan?.met === false) leftOut.push("the reliability");
   if (wanted && few) leftOut.push(`at most ${plural(asked.most, "column")}`);
   if ((wanted || few) && asked.efforts.size) leftOut.push("the effort, by which this rule does not measure");
   let line = options.length ? there : "explainer.decide(explanation, gbce.Nearest())";

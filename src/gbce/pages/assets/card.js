@@ -115,8 +115,9 @@ function adviceBlock() {
       click: () => offerCopy("The Python call", line.textContent) } }, "Copy this line")));
   updates.push(() => {
     const { enough } = view.weighed;
-    node.hidden = enough && view.plan.point >= 0;
-    setText(text, enough ? "To search again, run this in Python:"
+    const { point, met } = view.plan;
+    node.hidden = enough && point >= 0 && met;
+    setText(text, enough ? `${point >= 0 && !met ? "To search for a reliable change" : "To search again"}, run this in Python:`
       : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: whatever rests on them is greyed out. `
         + "To search again, run this in Python:");
     const { line: words, leftOut } = askingLine();
@@ -133,6 +134,7 @@ function cardSection() {
   const about = make("p", { class: "soft", id: "plan-about" });
   const missed = make("p", { class: "warning", role: "note", hidden: true },
     "This does not reach the target. It is the best option found, not a solution.");
+  const unsure = make("p", { class: "warning", id: "plan-unsure", role: "note", hidden: true });
   const table = make("div", { id: "plan-table" }), dots = hundredPicture();
   const count = make("strong", { class: "count" }), meaning = make("span", { class: "soft small" });
   const works = make("figure", { class: "works", id: "plan-works" }, dots.node, make("figcaption", {}, count, meaning));
@@ -144,7 +146,7 @@ function cardSection() {
   buttons.prepend(reset, keep);
   let shown = null;
   updates.push(() => {
-    const { point, from } = view.plan, changed = !untouched();
+    const { point, from, met } = view.plan, changed = !untouched();
     const [first, second] = sentenceParts(point);
     setText(head, first);
     setText(rest, second);
@@ -153,10 +155,14 @@ function cardSection() {
     missed.hidden = point < 0 || reached;
     const known = point >= 0 ? reliabilityOf(point) : null;
     // what holds less often than the answer, or nobody knows how often, must not look like it
-    const held = payload.answer?.reliability?.share ?? null;
-    const weaker = point >= 0 && from !== "answer" && held !== null && (!known || known[0] < held - 0.01);
+    const held = measureOf(answerPoint);
+    const weaker = point >= 0 && from !== "answer" && (known ? known[0] < held - 1e-9 : !Number.isNaN(held));
+    unsure.hidden = met || point < 0;
+    setText(unsure, `Not reliable as far as is known: ${known ? "this option works less often than the answer"
+      : "how often this option works was not tested"}, and no tested option that fits is known to work as often as the answer.`);
     about.classList.toggle("missed", weaker);
     const source = { answer: "This is the original answer.", frontier: "This is a step of the reliability frontier.",
+      reliable: "This is the cheapest tested option that fits and is known to be this reliable.",
       known: "This is the cheapest of the tested options." }[from];
     setText(about, point < 0 || (!changed && payload.answer) ? "" : `${source} ${known ? known[1]
       : "How often it works if the values turn out slightly different was not measured."}${
@@ -184,7 +190,7 @@ function cardSection() {
     payload.notes.length ? make("ul", { class: "notes" }, payload.notes.map((note) => make("li", {}, note))) : null);
   return make("section", { id: "answer", "aria-labelledby": "answer-title" },
     make("h2", { id: "answer-title", class: "only-read" }, "The suggestion"),
-    make("div", { class: "plan-card", id: "plan" }, make("div", { "aria-live": "polite" }, sentence, about), missed,
+    make("div", { class: "plan-card", id: "plan" }, make("div", { "aria-live": "polite" }, sentence, about), missed, unsure,
       make("div", { class: "now-then" }, table, works), adviceBlock(), why),
     make("div", { class: "work" }, chipBlock(), sliderBlock()), buttons,
     make("p", { class: "soft small" }, `Tell us what you can and cannot change. This page picks the smallest change that fits `

@@ -131,22 +131,29 @@ function describe(i) {
 
 // --- which point is suggested ----------------------------------------------------------------------------------
 
-// As Explanation.given chooses its answer: the answer itself if it meets what was asked, else the cheapest known point
-// that reaches the target and does.
+// The answer itself if it meets what was asked, else the cheapest known point that reaches the target, does, and is known
+// to be as reliable as the slider says. With the slider at the answer's own place, a point that is not may stand in where
+// none is: `met` then is false, and card, slider and line of Python say so.
 function suggestion() {
   const conditions = [...asked.conditions], efforts = [...asked.efforts];
-  const wanted = wantedPosition();
-  const fits = (i) => (wanted || i < payload.points.n_suggested) && (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
-  const holds = (i) => !wanted || measureOf(i) >= wanted.reliability - 1e-9;
+  const wanted = wantedPosition(), own = measureOf(answerPoint);
+  const fits = (i) => (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
+  const works = (i) => points.reached[i] === 1 && fits(i);
+  const least = (wanted ? wanted.reliability : own) - 1e-9;
+  const cheapest = () => points.cheapest((i) => works(i) && measureOf(i) >= least, efforts);
   if (wanted && fits(wanted.point) && efforts.length === 0) {
     // a point of a strategy may be as reliable for less, unless the steps were measured by Explainer.frontier
-    const other = payload.frontier.of === "noise" ? points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts) : -1;
+    const other = payload.frontier.of === "noise" ? cheapest() : -1;
     const cheaper = other >= 0 && points.cost[other] < points.cost[wanted.point] - 1e-6;
-    return cheaper ? { point: other, from: "known" } : { point: wanted.point, from: "frontier" };
+    return cheaper ? { point: other, from: "reliable", met: true } : { point: wanted.point, from: "frontier", met: true };
   }
-  if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
-  const found = points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts);
-  return { point: found, from: "known" };
+  if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) {
+    return { point: answerPoint, from: "answer", met: true };
+  }
+  const limited = wanted !== null || !Number.isNaN(own), found = limited ? cheapest() : -1;
+  if (wanted || found >= 0) return { point: found, from: "reliable", met: true };
+  const any = points.cheapest((i) => i < payload.points.n_suggested && works(i), efforts);
+  return { point: any, from: "known", met: !limited || any < 0 };
 }
 
 // --- building blocks -------------------------------------------------------------------------------------------
@@ -208,8 +215,9 @@ function sliderBlock() {
       : "Reliability was not measured. explainer.frontier(explanation, noise=0.1) measures it; pass the result to "
         + "to_html(frontier=...).",
     { max: positions.length - 1, value: ownPosition },
-    (k) => sayPosition(positions, texts, k),
+    (k) => sayPosition(positions, texts, k) + (view.plan?.met === false && !wantedPosition() ? "; not known of this suggestion" : ""),
     (k) => { asked.wanted = k; });
+  updates.push(() => sliders.wanted.set(asked.wanted));
   sliders.most = slider("most", "How many columns may change",
     countable > 1 ? "Fewer changes are easier to remember, but often larger." : "There is no more to choose from.",
     { min: 1, max: anyNumber, value: anyNumber },

@@ -19,6 +19,15 @@ const cellOf = (cell) => (typeof cell === "string" ? cell : [
 
 function policyTable({ caption, heads, lines, more }) {
   const table = makeTable(caption, heads, lines.map((line) => line.map(cellOf)));
+  // on a narrow screen each line stands as a list, whose entries need their heads; its roles stay those of a table
+  table.setAttribute("role", "table");
+  for (const line of table.rows) {
+    line.setAttribute("role", "row");
+    [...line.cells].forEach((cell, k) => {
+      cell.setAttribute("data-head", heads[k]);
+      cell.setAttribute("role", cell.tagName === "TD" ? "cell" : cell.scope === "col" ? "columnheader" : "rowheader");
+    });
+  }
   table.caption.className = "only-read";
   return make(
     "div", { class: "policy-table" }, make("p", { class: "soft small", "aria-hidden": "true" }, caption),
