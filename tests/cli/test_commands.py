@@ -7,6 +7,7 @@ import pytest
 
 import gbce
 from gbce.targets import parse_target
+from gbce.words import say_in_settings
 
 
 def test_explain_prints_a_summary(run, question):
@@ -92,7 +93,7 @@ def test_batch_goes_on_from_a_store_that_letters_read(run, question, tmp_path):
 def test_report_reads_a_saved_explanation(run, tmp_path):
     code, out, _ = run("report", "row.gbce")
     assert code == 0
-    assert out.strip() == gbce.load("row.gbce").summary().strip()
+    assert out.strip() == say_in_settings(gbce.load("row.gbce").summary()).strip()
     assert "なっていました" in run("report", "row.gbce", "-f", "text", "--language", "ja")[1]
     assert run("report", "row.gbce", "-o", tmp_path / "page.html")[0] == 0
 
@@ -133,6 +134,15 @@ def test_init_writes_settings_that_work(run, tmp_path):
                 tmp_path / "draft.toml", "-f", "text")  # fmt: skip
     assert found[0] == 0
     assert "would have said" in found[1]
+
+
+def test_settings_hold_computed_columns(tmp_path):
+    from gbce.cli._input import read_settings
+
+    (tmp_path / "s.toml").write_text('[computed]\nfree = "income - debt"\n')
+    data = pd.DataFrame({"income": [3.0, 4.5, 6.0], "debt": [1.0, 2.0, 0.5]}).assign(free=lambda x: x.income - x.debt)
+    space = gbce.Space.infer(data, **read_settings(str(tmp_path / "s.toml")).space_options())
+    assert space.is_computed.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(("line", "sensible"), [("", True), ("sensible = false", False)])

@@ -129,6 +129,7 @@ BAD_SETTINGS = {
     "constraints = 'a'": "constraints must be a list",
     "target = ": "is not TOML",
     "[columns.agee]\nmutable = false": "agee",
+    "[computed]\nage = 3": "[computed] age must be an expression such as",
     "[data]\ndrop = 'x'": "drop must be a list",
 }
 
@@ -138,6 +139,16 @@ def test_settings_that_are_wrong(text, run, tmp_path):
     (tmp_path / "s.toml").write_text(text)
     result = run("explain", "model.skops", "applicants.csv", "--row", 0, "-t", "approved", "-s", tmp_path / "s.toml")
     fails(result, 1, BAD_SETTINGS[text])
+
+
+def test_messages_name_settings_not_options_of_python(run, question):
+    row = '{"age": 40, "home": "castle"}'
+    code, out, _ = run("explain", *question, "--row", "A002")
+    assert "bounds in [columns.NAME] of the settings to change this" in " ".join(out.split())
+    assert "`bounds=`" not in out
+    assert "--no-posterior" in out
+    assert "posterior=False" not in out
+    assert run("explain", *question, "--row", row)[0] == code + 1
 
 
 def test_letters_that_are_refused(run, demo, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 import gbce
-from gbce.explainer._planning import best_order
+from gbce.explainer._planning import _describe_fallback, best_order
 
 DATA = pd.DataFrame(np.random.default_rng(0).normal(10, 3, size=(200, 3)).round(1), columns=["skill", "hours", "debt"])
 ROW = {"skill": 8.0, "hours": 9.0, "debt": 12.0}
@@ -151,6 +151,18 @@ def test_what_to_do_if_a_step_fails_keeps_what_was_done_and_what_failed(made):
         done += step.columns
     first = explainer.given(explanation, keep=list(plan.steps[0].columns))
     assert plan.steps[0].fallback.probability == pytest.approx(first.distribution["success_probability"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [
+        (0.95, "If this cannot be done: lower debt, which works with probability 0.950."),
+        (0.7, "If this cannot be done: lower debt, which works with probability 0.700, less than the 0.9 wanted."),
+        (0.051, "no other way was found that is likely to work: the best, lower debt, works only 5 times in 100."),
+    ],
+)
+def test_a_way_that_will_hardly_work_is_not_recommended(share, says):
+    assert _describe_fallback("lower debt", gbce.explanation.Share.of(share, 1000), 0.9).endswith(says)
 
 
 def test_time_and_effort_order_the_steps():

@@ -8,7 +8,7 @@ import pytest
 
 import gbce
 from gbce.policy import Action, Move, actions
-from gbce.policy._action import apply_action, propose_actions, vary_action
+from gbce.policy._action import apply_action, list_amounts, propose_actions, vary_action
 from support.policies import approve, lending, lending_rows, simulated_answers
 
 K = 3
@@ -27,6 +27,14 @@ def answered(explainer):
 @pytest.fixture(scope="module")
 def found(explainer, answered):
     return actions(answered, K, explainer=explainer, seed=0)
+
+
+def test_amounts_are_written_as_people_write_them():
+    space = gbce.Space.infer(pd.DataFrame({"discount": [0.1, 0.3, 7.5, 2.2], "rate": [0.01, 0.07, 0.55, 0.32]}))
+    for j in (0, 1):
+        amounts = list_amounts(space, j, 5.0)
+        assert max(len(repr(one)) for one in amounts.tolist()) <= 5, amounts  # 0.6, not 0.6000000000000001
+        assert (np.diff(amounts) > 0).all()
 
 
 def test_every_promise_is_what_model_and_rules_say(explainer, answered, found):
@@ -202,7 +210,7 @@ def test_actions_read_as_sentences_and_are_plain_data(explainer, found, tmp_path
     assert apply_action(one, x0)[0, debt] == 100.0  # who is below stays there
     text = str(found)
     assert text.startswith("1. ")
-    assert "Of rows that did not choose them" in text
+    assert "Of the rows that took no part in the choice" in text
     assert f"measured on the other {len(found.labels) - found.n_chosen_on}" in text
     written = json.loads(found.to_json(tmp_path / "actions.json").read_text())
     assert written["actions"][0]["changes"].keys() == {space.names[j] for j in found.actions[0].columns}
@@ -247,7 +255,7 @@ def test_memory_does_not_grow_with_the_table(explainer):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"k": 0}, "k must be a whole number"),
+        ({"k": 0}, "k must be an integer"),
         ({"share": "fair"}, "share must be 'own'"),
         ({"worth": -1}, "worth must be a positive number"),
         ({"keep": ["height"]}, "keep names 'height'"),

@@ -94,7 +94,7 @@ def test_unknown_reliabilities_of_answers_that_reach_count_as_one(rows):
     [
         ({}, "give budget="),
         ({"budget": -1}, "budget must be a number of at least 0"),
-        ({"budget": 1, "at_least": 0}, "at_least must be a whole number"),
+        ({"budget": 1, "at_least": 0}, "at_least must be an integer"),
         ({"budget": 1, "at_least": 61}, "more than the 60 rows"),
         ({"budget": 1, "at_least": 1, "probability": 1.0}, "probability must lie between"),
         ({"budget": 1, "points": 1}, "points must be"),

@@ -160,7 +160,7 @@ def test_figures_sentences_and_json(handicapped):
         found.groups.loc["f", "cost_low"] <= found.groups.loc["f", "cost_pooled"] <= found.groups.loc["f", "cost_high"]
     )
     assert found.gaps.loc[("cost", "f"), "gap"] > 0
-    assert any("cost: f against m" in one for one in found.sentences)
+    assert any("cost: f minus m is" in one for one in found.sentences)
     assert set(found.to_dict()["meanings"]) == {"attainable", "cost", "chance"}
     assert found.to_json().startswith("{")
 

@@ -70,9 +70,9 @@ def test_wrong_kinds_paths_and_methods(service):
     compressed = {"content-encoding": "gzip"}
     refused(service.ask(headers=compressed), 415, "the body must not be compressed")
     refused(service.client.get("/nothing"), 404, "there is nothing at /nothing")
-    refused(service.client.get("/explain"), 405, "/explain has other methods")
-    refused(service.client.get("/v1/models/credit:explain"), 405, "has other methods")
-    refused(service.ask("/v1/models/credit"), 405, "has other methods")
+    refused(service.client.get("/explain"), 405, "/explain does not take GET: use POST")
+    refused(service.client.get("/v1/models/credit:explain"), 405, "use POST")
+    refused(service.ask("/v1/models/credit"), 405, "does not take POST: use GET")
     refused(service.ask("/explain/batch", {"rows": [1] * 4}), 413, "rows has 4 rows, and a request may have 3")
     refused(service.ask("/v1/models/credit:explain", {"instances": [1] * 4}), 413, "instances has 4 rows")
     refused(service.ask("/v1/models/other:explain", {}), 404, "there is no model 'other' here, but 'credit'")

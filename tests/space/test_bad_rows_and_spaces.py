@@ -221,9 +221,10 @@ def test_bad_space_is_refused(build, sentence):
 
 
 def test_names_are_lists_of_columns():
-    for bad in (None, 5):
-        with pytest.raises(TypeError, match="immutable must be a list of column names"):
-            gbce.Space.infer(DATA, immutable=bad)
+    with pytest.raises(TypeError, match="immutable must be a list of column names"):
+        gbce.Space.infer(DATA, immutable=5)
+    nothing = gbce.Space.infer(DATA, immutable=None, increase=None, decrease=None, constraints=None)
+    assert nothing == gbce.Space.infer(DATA)
     with pytest.raises(ValueError, match="a number of features or a list of names"):
         gbce.Space.real("abc")
     with pytest.raises(ValueError, match="one number or 2"):

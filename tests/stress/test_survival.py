@@ -422,6 +422,13 @@ def test_group_changes_pool_posteriors(many):
 # --- bad input ----------------------------------------------------------------------------------------------
 
 
+def test_rows_without_a_group_are_a_group(many):
+    groups = ["a"] * 20 + [None] * 10 + [np.nan] * 10
+    found = gbce.group_costs(many[0], groups)
+    assert list(found["n"] if "n" in found else found.iloc[:, 0]) == [20, 20]
+    assert list(found.index) == ["a", "missing"]
+
+
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
@@ -434,7 +441,6 @@ def test_group_changes_pool_posteriors(many):
         (lambda e, x, t: gbce.ChanceConstrained(across="all"), "across must be 'first' or 'models', not 'all'"),
         (lambda e, x, t: gbce.group_costs(t, ["a"]), "one entry per row: 40 rows, but 1 entries"),
         (lambda e, x, t: gbce.group_costs(t, {0: "a"}), r"no entry for rows \[1, 2"),
-        (lambda e, x, t: gbce.group_costs(t, [None] * 40), "groups has missing entries"),
         (lambda e, x, t: gbce.group_costs(t, ["a"] * 40, rule="Best"), "no rule 'Best'; the explanations have"),
         (lambda e, x, t: gbce.group_costs(t, ["a"] * 40, mass=1.0), "mass must lie between 0 and 1"),
         (lambda e, x, t: gbce.group_changes(t, ["a"] * 40, n_bootstrap=3), "n_bootstrap must be an integer"),

@@ -54,6 +54,7 @@ def test_loss_that_is_no_function_is_refused():
     [
         (["no", "yes"], "Yes", r"LogisticRegression never saw the label 'Yes'.*\['no', 'yes'\].*Did you mean 'yes'\?"),
         ([0, 1], 2, r"never saw the label 2; its classes are \[0, 1\]\.$"),
+        ([0, 1], "stays", r"never saw the label 'stays'.*name them in their order: gbce.classifier\(model, classes"),
         ([0, 1], "1", r"never saw the label '1'; its classes are \[0, 1\]\. Did you mean 1\?"),
     ],
 )

@@ -19,6 +19,7 @@ __all__ = ["POSTERIOR", "find_costs", "group_changes", "group_costs", "label_gro
 
 POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the draws
 
+MISSING = "missing"  # the group of rows whose group is missing, as pages call it
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
 Explanations = ExplanationTable | StoredTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
@@ -254,7 +255,10 @@ def _as_table(explanations: Any) -> ExplanationTable:
 
 
 def label_groups(groups: Any, rows: pd.Index) -> pd.Series:
-    """Return the group of each row by its label, from a sequence in order, or a Series or mapping by row label."""
+    """Return the group of each row by its label, from a sequence in order, or a Series or mapping by row label.
+
+    Rows whose group is missing are a group of their own.
+    """
     if isinstance(groups, (pd.Series, Mapping)):
         known = groups if isinstance(groups, Mapping) else groups.to_dict()
         missing = [row for row in rows if row not in known]
@@ -266,9 +270,7 @@ def label_groups(groups: Any, rows: pd.Index) -> pd.Series:
         if len(listed) != len(rows):
             raise ValueError(f"groups must have one entry per row: {len(rows)} rows, but {len(listed)} entries")
         labels = pd.Series(listed, index=rows, dtype=object)
-    if labels.isna().any():
-        raise ValueError("groups has missing entries: name a group for every row, or leave these rows out")
-    return labels
+    return labels.where(labels.notna(), MISSING)
 
 
 def _require_options(mass: Any, n_bootstrap: Any) -> None:

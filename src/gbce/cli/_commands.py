@@ -16,6 +16,7 @@ from gbce.explanation import Explanation, Status
 from gbce.files import load
 from gbce.metrics import Verdict
 from gbce.predictors import load_model
+from gbce.words import say_in_settings
 
 __all__ = ["run"]
 
@@ -38,10 +39,11 @@ def _judge(explanation: Explanation, messages: Messages) -> int:
     """Return the exit code of an explanation, and say what is wrong with it."""
     answer = explanation.answer
     if explanation.status == Status.NOT_ATTAINED or answer is None or not answer.reached:
-        messages.say(explanation.status_note or "no answer reaches the target")
+        messages.say(say_in_settings(explanation.status_note) or "no answer reaches the target")
         return DOUBTFUL
     if explanation.draws.info.draws_posterior and explanation.diagnostics["sampling"] != Verdict.TRUSTWORTHY:
-        messages.say(f"the posterior is not to be trusted: {explanation.diagnostics['sampling_note']}")
+        note = say_in_settings(explanation.diagnostics["sampling_note"])
+        messages.say(f"the posterior is not to be trusted: {note}")
         return DOUBTFUL
     return OK
 
@@ -71,7 +73,8 @@ def _write_explanation(explanation: Explanation, kind: str, options: Namespace, 
         write(explanation.to_text(options.language, audience=options.audience), options.output)
     else:
         make: dict[str, Callable[[], Any]] = {
-            "summary": explanation.summary, "json": explanation.to_json, "html": explanation.to_html,
+            "summary": lambda: say_in_settings(explanation.summary()), "json": explanation.to_json,
+            "html": explanation.to_html,
         }  # fmt: skip
         write(make[kind](), options.output)
     _say_written(options, messages)

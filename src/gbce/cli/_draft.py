@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from gbce.space import Feature, Space, plain_value
+from gbce.words import say_in_settings
 
 __all__ = ["draft_settings"]
 
@@ -34,6 +35,10 @@ constraints = [
 # sensible = true  # prefer no change that goes against the model's average; the default if there are reasons
 """
 _TAIL = """
+# Columns that follow from others: they are computed again for every answer.
+[computed]
+# free = "income - debt / 12"
+
 # For letters: the reason for each column that an answer may change, in your own words or codes.
 [reasons]
 {reasons}
@@ -57,7 +62,7 @@ def draft_settings(data: pd.DataFrame, columns: list[str]) -> str:
     """
     space = Space.infer(data[columns])
     sentences = () if space.assumed is None else space.assumed.sentences
-    assumed = "".join(f"# assumed: {one}\n" for one in sentences)
+    assumed = "".join(f"# assumed: {say_in_settings(one)}\n" for one in sentences)
     tables = "\n".join(_draft_column(feature) for feature in space.features)
     reasons = "\n".join(f"# {_quote(name)} = {_quote(f'{name} is not sufficient')}" for name in space.names)
     return f"{_HEAD}\n{assumed}\n{tables}{_TAIL.format(reasons=reasons)}"

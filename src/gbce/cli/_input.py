@@ -190,7 +190,7 @@ def _require_columns(table: pd.DataFrame, names: list[str], where: str) -> None:
 
 # --- settings --------------------------------------------------------------------------------------------------------
 
-_TABLES = ("target", "constraints", "data", "model", "columns", "options", "reasons", "letter")
+_TABLES = ("target", "constraints", "data", "model", "columns", "computed", "options", "reasons", "letter")
 _COLUMN = (
     "kind", "mutable", "direction", "bounds", "levels", "scale", "missing", "label", "unit", "digits", "protected",
 )  # fmt: skip
@@ -211,6 +211,7 @@ class Settings:
     data: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     letter: Mapping[str, Any] = field(default_factory=dict)
@@ -243,6 +244,7 @@ class Settings:
             "units": self.of_columns("unit"),
             "digits": self.of_columns("digits"),
             "constraints": list(self.constraints),
+            "computed": dict(self.computed),
         }
         return {name: value for name, value in options.items() if value}
 
@@ -276,6 +278,11 @@ def read_settings(path: str | None) -> Settings:
     if not isinstance(constraints, list) or not all(isinstance(one, str) for one in constraints):
         raise ValueError(f'{path}: constraints must be a list of strings such as ["debt <= 0.4 * income"]')
     _require_table(found.get("reasons", {}), f"{path}: [reasons]")
+    for name, formula in _require_table(found.get("computed", {}), f"{path}: [computed]").items():
+        if not isinstance(formula, str):
+            raise ValueError(
+                f'{path}: [computed] {name} must be an expression such as "income - debt", not {formula!r}'
+            )
     if "target" in found:
         found["target"] = str(found["target"])
     return Settings(constraints=tuple(constraints), **found)

@@ -109,7 +109,9 @@ def _fail(error: Exception, verbose: bool) -> int:
         return _say("there is not enough memory for this table: use a part of it, or fewer --max-rows", FAILED)
     known = isinstance(error, (ValueError, TypeError, OSError, ImportError, RuntimeError))
     text = " ".join(str(error).split())
-    return _say(text if known and text else f"{type(error).__name__}: {text}", FAILED)
+    from gbce.words import say_in_settings
+
+    return _say(say_in_settings(text) if known and text else f"{type(error).__name__}: {text}", FAILED)
 
 
 def _close_stdout(text: str) -> int:

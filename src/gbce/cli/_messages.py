@@ -24,4 +24,6 @@ class Messages:
     def warn(self, message: Any, category: Any, *_: Any) -> None:
         """Print a warning of the library as one sentence, in the place of ``warnings.showwarning``."""
         if not self.quiet and issubclass(category, (UserWarning, RuntimeWarning)):
-            sys.stderr.write(f"gbce: warning: {' '.join(str(message).split())}\n")
+            from gbce.words import say_in_settings
+
+            sys.stderr.write(f"gbce: warning: {say_in_settings(' '.join(str(message).split()))}\n")

@@ -42,6 +42,7 @@ _MOST_CHANGES = 10
 _MOST_ROWS = 65_536  # noisy copies of all sets of changes together, in a few batches of a usual explanation
 _COPIES = 2_048  # of one set: its probability has an error of about 0.01; fewer where there are many sets
 _ANSWER = "answer"
+_EVEN = 0.5  # below it a way is likelier to fail than to work
 _OTHERWISE = "If this cannot be done"
 
 # --- the best order --------------------------------------------------------------------------------------------------
@@ -402,6 +403,19 @@ def _no_fallback(why: str) -> Fallback:
     return Fallback(None, "", nan, None, nan, nan, f"{_OTHERWISE}, {why}")
 
 
+def _describe_fallback(changes: str, reliability: Share | None, promised: float | None) -> str:
+    """Return what to do instead, and plainly so if it is likelier to fail, or falls short of what was promised."""
+    if reliability is None:
+        return f"{_OTHERWISE}: {changes}."
+    if reliability.share < _EVEN:
+        return (
+            f"{_OTHERWISE}, no other way was found that is likely to work: the best, {changes}, works only "
+            f"{reliability.in_hundred} times in 100."
+        )
+    short = f", less than the {promised:g} wanted" if promised is not None and reliability.share < promised else ""
+    return f"{_OTHERWISE}: {changes}, which works with probability {reliability.digits}{short}."
+
+
 def _explain_without(
     session: "Session",
     planner: _Planner,
@@ -448,6 +462,7 @@ def _explain_without(
     factors = np.array([dict(effort).get(name, 1.0) for name in space.names])
     cost = float((space.change(goal.x[None, :], x)[0] / space.scale * factors)[~space.is_computed].sum())
     reliability = None if answer is None else answer.reliability
-    works = "" if reliability is None else f", which works with probability {reliability.digits}"
-    words = f"{_OTHERWISE}: {changes}{works}." if changes else f"{_OTHERWISE}, the target is reached without it."
+    words = f"{_OTHERWISE}, the target is reached without it."
+    if changes:
+        words = _describe_fallback(changes, reliability, None if answer is None else answer.promised)
     return Fallback(goal.x, changes, cost, reliability, chance, error, words)

@@ -92,7 +92,7 @@ def _write_line(line: dict[Any, Any]) -> str:
     if line["reliable_sentence"] == line["sentence"]:
         return f"{text} This is reliable."
     if line["reliable_sentence"]:
-        return f"{text} Reliable for {line['reliable_cost']:.2g}: {line['reliable_sentence']}"
+        return f"{text} Reliable at a cost of {line['reliable_cost']:.2g}: {line['reliable_sentence']}"
     return text
 
 

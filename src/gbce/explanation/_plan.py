@@ -86,7 +86,8 @@ class PlanStep:
         Probability that it does under execution noise, if one stops here: the promise of this row.
     prospect : Share
         Probability that the whole plan reaches the target if all steps so far were made exactly, and the rest is made
-        under execution noise.
+        under execution noise. After the last step that is the noise of the columns that the plan does not change, so it
+        need not be 1.
     posterior, posterior_se : float
         Probability of the target under the posterior given that the columns so far changed at least this much, with the
         other columns as the posterior has them; NaN where too few draws agree.

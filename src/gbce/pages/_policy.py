@@ -111,12 +111,15 @@ def _show_actions(found: GroupActions) -> dict[str, Any]:
         lines.append(
             [
                 f"{number}. {words[:1].upper()}{words[1:]}{who}", f"{line['rows']:,}", _text(line["mean_cost"]),
-                _interval(line["coverage"], line["coverage_low"], line["coverage_high"], (0.0, 1.0), percent=True),
+                _interval(
+                    line["coverage_so_far"], line["coverage_so_far_low"], line["coverage_so_far_high"], (0.0, 1.0),
+                    percent=True,
+                ),
             ]
         )  # fmt: skip
     unit = f"mean cost, in {found.prices}" if found.prices else "mean cost"
     heads = ("action", "best for rows", unit, "reach the target by the actions so far")
-    caption = "Actions, and what they promise for rows that did not choose them"
+    caption = "Actions, and what they promise for rows that took no part in the choice"
     return _section(
         "Actions for many", found.sentences[-2 - len(found.group_coverage) :], [_table(caption, heads, lines)]
     )

@@ -35,6 +35,7 @@ _QUANTILES = (0.5, 0.8, 0.95, 1.0)  # of the changes of answers that change the 
 _MULTIPLES = (1.5, 2.0)  # of the largest of them: answers are near, and the rows that they missed are farther
 _DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a number over rows that reach the target, by hand
 _FREQUENT = 0.1  # share of these rows from which a level is tried, by hand
+_AMOUNT_DIGITS = 15  # significant digits of an amount: all that every double keeps
 _FIRST_UNIONS = 10  # most frequent ways whose pairs are united: 45 unions
 
 
@@ -207,7 +208,7 @@ def list_amounts(space: Space, j: int, upto: float) -> Array:
     amounts: list[float] = []
     power = 1.0
     while not amounts or amounts[-1] < upto:
-        amounts += [step * power * one for one in _ROUND if not amounts or step * power * one > amounts[-1]]
+        amounts += [one for one in (_round_off(step * power * some) for some in _ROUND) if one > (amounts or [0.0])[-1]]
         power *= 10.0
     return np.array(amounts)
 
@@ -218,11 +219,16 @@ def round_amount(space: Space, j: int, size: float) -> float:
     return float(amounts[np.searchsorted(amounts, size * (1.0 - 1e-9))])
 
 
+def _round_off(value: float) -> float:
+    """Return a multiple of a step without the last bits of its product: 0.6, not 0.6000000000000001."""
+    return float(f"{value:.{_AMOUNT_DIGITS}g}")
+
+
 def _round_value(space: Space, j: int, value: float, sign: float) -> float:
     """Round a value outwards to a step of its column, within its bounds."""
     feature, step = space.features[j], space.steps[j]
     if step > 0:
-        value = sign * np.ceil(sign * value / step - 1e-9) * step
+        value = _round_off(sign * np.ceil(sign * value / step - 1e-9) * step)
     low = -np.inf if feature.low is None else feature.low
     return float(np.clip(value, low, np.inf if feature.high is None else feature.high))
 

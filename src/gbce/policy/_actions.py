@@ -202,7 +202,7 @@ def _require_options(
 ) -> None:
     for name, value in (("k", k), ("max_columns", max_columns), ("max_candidates", max_candidates)):
         if not is_count(value):
-            raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
     if share not in ("own", "equal"):
         raise ValueError(f"share must be 'own' (k actions for each group) or 'equal' (k for all groups), not {share!r}")
     if worth is not None and not (is_number(worth) and 0 < worth < np.inf):

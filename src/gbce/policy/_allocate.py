@@ -325,11 +325,11 @@ def _require_request(budget: Any, at_least: Any, probability: Any, points: Any) 
     if budget is not None and not (is_number(budget) and 0 <= budget < np.inf):
         raise ValueError(f"budget must be a number of at least 0, not {budget!r}")
     if at_least is not None and not is_count(at_least):
-        raise ValueError(f"at_least must be a whole number of rows, at least 1, not {at_least!r}")
+        raise ValueError(f"at_least must be an integer, a number of rows, at least 1, not {at_least!r}")
     if not is_number(probability) or not 0 < probability < 1:
         raise ValueError(f"probability must lie between 0 and 1, not {probability!r}")
     if not is_count(points, 2):
-        raise ValueError(f"points must be a whole number of at least 2, not {points!r}")
+        raise ValueError(f"points must be an integer of at least 2, not {points!r}")
 
 
 def _read_reliability(rows: AnsweredRows) -> Array:

@@ -90,9 +90,9 @@ class Fairness:
         """What was found, in sentences: nothing is called a difference that the intervals do not show."""
         lines = []
         for (measure, group), line in self.gaps.iterrows():
-            ends = f"({self.mass:.0%}: {number_text(line['low'], 2)} to {number_text(line['high'], 2)})"
-            clear = "" if line["low"] > 0 or line["high"] < 0 else ", which may be chance"
-            lines.append(f"{measure}: {group} against {self.reference} {number_text(line['gap'], 2)} {ends}{clear}.")
+            ends = f"({self.mass:.0%} interval: {number_text(line['low'], 2)} to {number_text(line['high'], 2)})"
+            clear = "" if line["low"] > 0 or line["high"] < 0 else "; it contains 0, so no difference is shown"
+            lines.append(f"{measure}: {group} minus {self.reference} is {number_text(line['gap'], 2)} {ends}{clear}.")
         for group, line in self.parts.iterrows():
             lines.append(
                 f"Of the gap in cost of {group}, {number_text(line['gap'], 2)}, the model's part is "
@@ -186,7 +186,7 @@ def fairness(
         raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
     if not is_whole(n_permutations) or n_permutations < _FEWEST_PERMUTATIONS:
         raise ValueError(
-            f"n_permutations must be a whole number of at least {_FEWEST_PERMUTATIONS}, not {n_permutations!r}"
+            f"n_permutations must be an integer of at least {_FEWEST_PERMUTATIONS}, not {n_permutations!r}"
         )
     rows = read_answers(table, explainer)
     labels = read_groups(groups, rows)

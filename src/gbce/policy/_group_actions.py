@@ -24,7 +24,7 @@ _IN_FULL = 1_000.0  # costs from here on are written without decimals, by conven
 
 @dataclass(frozen=True, eq=False)
 class GroupActions:
-    """At most k actions, whom each serves, and what they promise for rows that did not choose them.
+    """At most k actions, whom each serves, and what they promise for rows that took no part in the choice.
 
     Made by :func:`gbce.policy.actions`. ``print`` shows the sentences.
 
@@ -117,13 +117,15 @@ class GroupActions:
         lines = []
         for number, (action, group) in enumerate(zip(self.actions, self.groups, strict=True)):
             own = taken == number
+            n = int(own.sum())
             words = action.describe(self.space)
             who = "" if group is None else f" ({group})"
             cost = f", at {self._money(self.row_costs[own, number].mean())} each" if own.any() else ""
-            lines.append(f"{number + 1}. {words[0].upper()}{words[1:]}{who}: best for {int(own.sum())} rows{cost}.")
+            rows = f"{n:,} row{'s' * (n != 1)}"
+            lines.append(f"{number + 1}. {words[0].upper()}{words[1:]}{who}: best for {rows}{cost}.")
         share, mean = self.coverage[-1], self.cost[-1]
         lines.append(
-            f"Of rows that did not choose them, {self._percent(share)} reach the target ({self.target})"
+            f"Of the rows that took no part in the choice, {self._percent(share)} reach the target ({self.target})"
             + (
                 f" at {self._money(mean.mean)} (95%: {_round(mean.low)} to {_round(mean.high)})."
                 if share.share
@@ -162,7 +164,7 @@ class GroupActions:
     def first(self, k: int) -> "GroupActions":
         """Return the result for the first ``k`` steps: nested results contain those for fewer actions."""
         if not is_count(k) or k > len(self.coverage):
-            raise ValueError(f"k must be a whole number from 1 to {len(self.coverage)}, not {k!r}")
+            raise ValueError(f"k must be an integer from 1 to {len(self.coverage)}, not {k!r}")
         if self.exact and k < len(self.coverage):
             raise ValueError("an exact choice is not nested: ask for it with a smaller k")
         kept = [i for i, step in enumerate(self.steps) if step <= k]
@@ -175,14 +177,16 @@ class GroupActions:
         )  # fmt: skip
 
     def frame(self) -> pd.DataFrame:
-        """Return one line per action: in words, whom it serves best, and the promise of all actions up to it.
+        """Return one line per action: in words, whom it serves best, and the promise of all actions so far.
+
+        Figures of the action alone and of the first actions together stand in one line: ``..._so_far`` are cumulative.
 
         Returns
         -------
         DataFrame
             By number from 1: ``action``; ``rows`` for which it is the cheapest that serves and their ``mean_cost``;
-            ``n_changes``; ``coverage`` and ``cost`` of the actions up to this step with their intervals, on rows that
-            did not choose; ``group`` if there are groups.
+            ``n_changes``; ``coverage_so_far`` and ``cost_so_far`` of the actions up to this step with their intervals,
+            on rows that did not choose; ``group`` if there are groups.
         """
         serves, lines = self.serves, []
         for number, (action, step) in enumerate(zip(self.actions, self.steps, strict=True)):
@@ -193,15 +197,17 @@ class GroupActions:
                     "rows": int(own.sum()),
                     "mean_cost": float(self.row_costs[own, number].mean()) if own.any() else float("nan"),
                     "n_changes": len(action.moves),
-                    "coverage": self.coverage[at].share,
-                    "coverage_low": self.coverage[at].low,
-                    "coverage_high": self.coverage[at].high,
-                    "cost": self.cost[at].mean,
-                    "cost_low": self.cost[at].low,
-                    "cost_high": self.cost[at].high,
+                    "coverage_so_far": self.coverage[at].share,
+                    "coverage_so_far_low": self.coverage[at].low,
+                    "coverage_so_far_high": self.coverage[at].high,
+                    "cost_so_far": self.cost[at].mean,
+                    "cost_so_far_low": self.cost[at].low,
+                    "cost_so_far_high": self.cost[at].high,
                 }
             )
-        columns = list(lines[0]) if lines else ["action", "rows", "mean_cost", "n_changes", "coverage", "cost"]
+        columns = (
+            list(lines[0]) if lines else ["action", "rows", "mean_cost", "n_changes", "coverage_so_far", "cost_so_far"]
+        )
         table = pd.DataFrame(lines, columns=columns, index=pd.RangeIndex(1, len(lines) + 1, name="number"))
         return table if self.group_of_rows is None else table.assign(group=list(self.groups))
 
@@ -218,7 +224,7 @@ class GroupActions:
             Which action.
         """
         if not is_count(number) or number > len(self):
-            raise ValueError(f"number must be a whole number from 1 to {len(self)}, not {number!r}")
+            raise ValueError(f"number must be an integer from 1 to {len(self)}, not {number!r}")
         x0 = self.space.encode(rows)
         after, possible = self.space.settle_each(apply_action(self.actions[number - 1], x0), x0)
         found = self.space.frame(np.where(possible[:, None], after, x0))

@@ -111,7 +111,11 @@ class Review:
             if count:
                 named = [str(label) for label in self.table.index[self.table["kind"] == kind][:_MOST_NAMED]]
                 more = f" and {count - len(named):,} more" if count > len(named) else ""
-                lines.append(f"{count:,} to be told, {kind}: {_MEANINGS[kind]} (rows {', '.join(named)}{more}).")
+                s = "s" * (count != 1)
+                lines.append(
+                    f"{count:,} row{s} of kind {str(kind)!r}, whose people have to be told: {_MEANINGS[kind]} "
+                    f"(row{s} {', '.join(named)}{more})."
+                )
         if not self.table["notify"].any():
             lines.append("Nobody has to be told anything.")
         return lines

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -184,7 +185,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _refuse_http(request: Request, error: Exception) -> Response:
     """Answer an unknown path or method as JSON, too."""
     assert isinstance(error, HTTPException)
-    reasons = {404: f"there is nothing at {request.url.path[:80]}", 405: f"{request.url.path[:80]} has other methods"}
+    allowed = " or ".join(sorted(re.split(r",\s*", Headers(error.headers or {}).get("allow", ""))))
+    reasons = {
+        404: f"there is nothing at {request.url.path[:80]}",
+        405: f"{request.url.path[:80]} does not take {request.method}: use {allowed}",
+    }
     reason = reasons.get(error.status_code, str(error.detail))
     return _write_error(request.state.identity, error.status_code, reason, dict(error.headers or {}))
 

@@ -22,7 +22,7 @@ from gbce.predictors import PredictionError
 from gbce.serve._limits import Limits, RequestError
 from gbce.serve._schema import OPTIONS, VALUES, column_labels, column_values, write_document
 from gbce.space import plain_records
-from gbce.words import languages, letter_of
+from gbce.words import languages, letter_of, say_in_settings
 
 __all__ = ["ExplainerDesk"]
 
@@ -178,8 +178,8 @@ class ExplainerDesk:
         values = plain_records(explanation.space.frame(found.x)) if len(found) else []
         figures = found.table[["mass", "mass_se", "reached", "output", "cost", "reliability", "reliable", "sentence"]]
         lines = [line | {"row": row} for line, row in zip(plain_records(figures), values, strict=True)]
-        return {"strategies": lines, "other": found.other, "other_se": found.other_se, "note": found.note,
-                "caveat": found.caveat}  # fmt: skip
+        return {"strategies": lines, "other": found.other, "other_se": found.other_se,
+                "note": say_in_settings(found.note), "caveat": found.caveat}  # fmt: skip
 
     def _write_text(self, explanation: Explanation, options: Mapping[str, Any]) -> str:
         return explanation.to_text(options["language"], audience=options["audience"])
@@ -275,7 +275,7 @@ class _refusing_unfit:
 
 
 def _sentence(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return say_in_settings(" ".join(str(error).split())) or type(error).__name__
 
 
 def _require_known(body: Mapping[str, Any], known: Sequence[str]) -> None:

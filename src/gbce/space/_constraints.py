@@ -241,7 +241,9 @@ _KINDS: tuple[type[Constraint], ...] = (ExpressionConstraint, FunctionConstraint
 
 
 def as_constraints(given: Any, names: tuple[str, ...]) -> tuple[Constraint, ...]:
-    """Parse one constraint on the columns ``names``, or several."""
+    """Parse one constraint on the columns ``names``, or several; None is none."""
+    if given is None:
+        return ()
     single = _parse(given, names)
     if single is not None:
         return (single,)

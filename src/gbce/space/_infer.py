@@ -233,9 +233,11 @@ class ColumnOptions:
 
 def _read_names(what: str, value: Any) -> frozenset[str]:
     """Return an option as a set of column names."""
+    if value is None:
+        return frozenset()
     if isinstance(value, str):
         return frozenset({value})
-    if value is None or not isinstance(value, Iterable):
+    if not isinstance(value, Iterable):
         raise TypeError(f"{what} must be a list of column names, not {value!r}")
     return frozenset(map(str, value))  # a column 0 is the feature "0"
 

@@ -166,7 +166,9 @@ def _suggest_orders(numbers: dict[str, Array], sums: set[frozenset[str]]) -> lis
             missed, by_chance = int((x > y).sum()), int((x > y[order]).sum())
             if missed <= (1.0 - _TUNING.nearly) * n and _is_surprising(missed, by_chance):
                 # an inequality with a missing value does not hold: such rows are exempt in so many words
-                gaps = [f" or {_quote(name)} != {_quote(name)}" for name in (low, high) if np.isnan(numbers[name]).any()]
+                gaps = [
+                    f" or {_quote(name)} != {_quote(name)}" for name in (low, high) if np.isnan(numbers[name]).any()
+                ]
                 line = repr(f"{_quote(low)} <= {_quote(high)}{''.join(gaps)}")
                 found[low, high] = Suggestion("constraints", line, 1.0 - missed / n, n)
     implied = {(a, d) for a, b in found for c, d in found if b == c}

@@ -145,6 +145,8 @@ def find_class(label: Any, classes: tuple[Any, ...], model: str) -> int:
     spelled = {str(known): known for known in classes}
     near = difflib.get_close_matches(str(label), list(spelled), n=1)
     hint = f" Did you mean {spelled[near[0]]!r}?" if near else ""
+    if not near and isinstance(label, str) and not any(isinstance(known, str) for known in classes):
+        hint = " If its classes are codes, name them in their order: gbce.classifier(model, classes=[...])."
     raise ValueError(f"{model} never saw the label {label!r}; its classes are {list(classes)}.{hint}")
 
 

@@ -3,6 +3,7 @@
 from gbce.words._catalogue import languages
 from gbce.words._certificate import Certificate, CertificateError, Finding, Result, certify
 from gbce.words._letter import Letter, LetterError, join_letters, letter_of, letter_table, letters_of, write_letters
+from gbce.words._settings import say_in_settings
 from gbce.words._text import Audience, to_text
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "letter_of",
     "letter_table",
     "letters_of",
+    "say_in_settings",
     "to_text",
     "write_letters",
 ]

@@ -275,8 +275,9 @@ class _Claims:
         changed = int((self.space.changed(self.x[None, :], self.x0)[0] & ~self.space.is_computed).sum())
         cost = float(costs(self.space, self.x[None, :], self.x0, "l1")[0])
         claimed = self.content["answer"]
+        columns = f"{claimed['n_changes']} column{'s' * (claimed['n_changes'] != 1)}"
         found.append(_compare(
-            f"the answer changes {claimed['n_changes']} columns at a cost of {claimed['cost']:.6g}",
+            f"the answer changes {columns} at a cost of {claimed['cost']:.6g}",
             changed == claimed["n_changes"] and _is_close(cost, claimed["cost"]), f"{changed} columns, {cost:.6g}",
         ))  # fmt: skip
         return found

@@ -410,7 +410,7 @@ function etaSection() {
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
     meter.classList.toggle("bad", !enough);
   });
-  return section("weighing", "Weighing the draws again", "", make("div", { class: "two" }, sliders.eta.node,
+  return section("weighing", "Reweighting the draws", "", make("div", { class: "two" }, sliders.eta.node,
     make("div", {}, make("h3", {}, "Effective draws left"), count, meter)));
 }
 
