@@ -1,6 +1,7 @@
 """What an answer says: round values, open ranges, vacuous promises, advice against the grain, names and notes."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gbce
+from gbce.explanation import Share
+from gbce.words._catalogue import open_catalogue
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +206,13 @@ def test_arrays_take_the_names_that_a_model_knows_and_keep_signs(loans):
     assert any("immutable=['age']" in note for note in space.notes)
     plain = DecisionTreeRegressor(max_depth=2).fit(frame.to_numpy(), frame["ltv"])
     assert gbce.Explainer(plain, frame.to_numpy()).space.names == ("x1", "x2", "x3", "x4")
+
+
+def test_trials_never_promise_that_something_always_works():
+    data = pd.DataFrame({"a": np.linspace(0.0, 10.0, 200)})
+    explainer = gbce.Explainer(lambda rows: rows["a"].to_numpy(), data, policy=gbce.Reliable(0.99))
+    answer = explainer.explain(data.iloc[10], gbce.AtLeast(6), seed=0, posterior=False).answer
+    sure = Share.of(1.0, answer.reliability.n)
+    assert "it still works more than 99 times out of 100" in str(replace(answer, reliability=sure))
+    for language, said in (("en", "more than 99"), ("ja", "99超")):
+        assert open_catalogue(language).count(sure)["count"] == said

@@ -66,7 +66,7 @@ def test_draws_that_are_not_trusted_are_not_read():
 @pytest.mark.parametrize(
     ("p", "words"),
     [
-        (1.0, "virtually certainly still have worked (100 times"),
+        (1.0, "virtually certainly still have worked (more than 99 times"),
         (0.95, "very likely still have worked (95 times"),
         (0.899999, "likely still have worked (89 times"),
         (0.66, "would likely still have worked (66 times"),

@@ -94,13 +94,18 @@ class Share(NamedTuple):
     def in_hundred(self) -> str:
         """The share as a count in 100, rounded down; with one decimal, never rounded to 0 or 100, if it is exact.
 
+        Trials never show that something always works: of them, 100 is "more than 99".
+
         Examples
         --------
         >>> [Share(0.9996, 0.9, 1.0, n, exact=n == 0).in_hundred for n in (1000, 0)]
         ['99', 'more than 99.9']
+        >>> Share.of(1.0, 1000).in_hundred
+        'more than 99'
         """
         if not self.exact:
-            return f"{floor(100 * self.share + WIDE_ROUNDING)}"
+            count = floor(100 * self.share + WIDE_ROUNDING)
+            return "more than 99" if count >= 100 else f"{count}"
         if 0 < self.share < _LEAST_DIGIT:
             return f"fewer than {100 * _LEAST_DIGIT:g}"
         if 1 - _LEAST_DIGIT < self.share < 1:

@@ -8,7 +8,7 @@ import pandas as pd
 
 import gbce
 from gbce._validation import printable
-from gbce.explanation import Plan, number_text
+from gbce.explanation import Plan, Share, number_text
 from gbce.pages._document import build_page
 from gbce.policy import Allocation, Fairness, GroupActions, Review
 
@@ -82,6 +82,11 @@ def _percent(value: float) -> str:
     return f"{value:.0%}" if isfinite(value) else "–"
 
 
+def _share(value: float) -> str:
+    """Return how often an answer works, rounded down as its sentence has it."""
+    return f"{Share.of(value, 1).in_hundred}%" if isfinite(value) else "–"
+
+
 def _interval(
     value: float, low: float, high: float, ends: tuple[float, float], *, percent: bool = False
 ) -> dict[str, Any]:
@@ -136,7 +141,7 @@ def _show_allocation(found: Allocation) -> dict[str, Any]:
     ]  # fmt: skip
     helped = rows[rows["helped"]]
     people = [
-        [label, _text(line["cost"], 4), _percent(line["reliability"]), line["changes"]]
+        [label, _text(line["cost"], 4), _share(line["reliability"]), line["changes"]]
         for label, line in helped.iterrows()
     ]
     heads = ("budget", "rows helped", "spent", "expected to reach", "likely number")

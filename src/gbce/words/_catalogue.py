@@ -86,10 +86,11 @@ class Catalogue:
         return words[least], "likely" if least >= 0.66 or least == 0.0 else "even" if least >= 0.33 else "unlikely"
 
     def count(self, share: Share) -> dict[str, str]:
-        """Return a share as a ``count`` in 100, rounded down so that 99.7 is not 100, and ``how`` it was found."""
+        """Return a share as a ``count`` in 100, rounded down, never to 100 from trials, and ``how`` it was found."""
         if not share.exact:
             how = self.say("count.simulated", n=f"{share.n:,}")
-            return {"count": f"{floor(100 * share.share + _ROUNDING)}", "how": how}
+            whole = floor(100 * share.share + _ROUNDING)
+            return {"count": self.say("count.more", count="99") if whole >= 100 else f"{whole}", "how": how}
         count = f"{floor(1000 * share.share + _ROUNDING) / 10:g}"
         if 0 < share.share < _LEAST:
             count = self.say("count.fewer", count=f"{100 * _LEAST:g}")

@@ -36,6 +36,7 @@ function reliabilityTexts(positions) {
       return alike ? `${Math.round(share * weights.length)} of ${weights.length} models`
         : `${percentText(share)} of the models' weight`;
     }
+    if (share > 1 - 1e-9) return ofHundred(share);
     const power = 10 ** digits;
     return `${Math.floor(100 * power * share + 1e-7) / power} of 100`;
   };

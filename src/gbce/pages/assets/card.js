@@ -90,7 +90,7 @@ function whyFacts() {
   if (answer.reliability) {
     const { share, low, high, n, exact } = answer.reliability;
     facts.push(["how sure", exact
-      ? `Computed, not simulated: ${shortNumber(share)}, a sum over the cells of the model.`
+      ? `Computed, not simulated: ${ofHundred(share, true)}, a sum over the cells of the model.`
       : `In ${numberText(n)} trials with slightly different values, it worked ${
         ofHundred(share)} times (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
   }

@@ -110,14 +110,22 @@ function percentText(share) {
   return `${percent.toFixed(0)}%`;
 }
 
-// A share as a count in 100, rounded down so that 99.7 is not shown as 100.
-function ofHundred(share) {
-  return `${Math.floor(100 * share + 1e-9)} of 100`;
+// A share as a count in 100, rounded down as gbce.Share.in_hundred does: of trials never 100, of sums with a decimal.
+function hundredText(share, exact = false) {
+  if (exact && share > 0 && share < 0.001) return "fewer than 0.1";
+  if (exact && share < 1 && share > 0.999) return "more than 99.9";
+  if (exact) return String(Math.floor(1000 * share + 1e-9) / 10);
+  const count = Math.floor(100 * share + 1e-9);
+  return count >= 100 ? "more than 99" : String(count);
+}
+
+function ofHundred(share, exact = false) {
+  return `${hundredText(share, exact)} of 100`;
 }
 
 // The same as a percentage: 98.5% is not shown as 99%.
 function holdsText(share) {
-  return Number.isFinite(share) ? `${Math.floor(100 * share + 1e-9)}%` : "not known";
+  return Number.isFinite(share) ? `${hundredText(share)}%` : "not known";
 }
 
 function plural(n, word, more = `${word}s`) {

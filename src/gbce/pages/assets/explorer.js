@@ -89,12 +89,12 @@ function sayVerdict(i) {
 // How often a point holds, where that was measured, or null: [share, sentence, count and meaning below the dots].
 function reliabilityOf(i) {
   const { answer, measured } = payload, slightly = "If the values turn out slightly different, it still works";
-  const outOf = (share) => `${Math.floor(100 * share + 1e-9)} times out of 100`;
-  const tell = (share, more = "") => [share, `${slightly} ${outOf(share)}${more && ` (${more})`}.`, `${ofHundred(share)} `,
+  const tell = (share, more = "", exact = false) => [share, `${slightly} ${hundredText(share, exact)} times out of 100${
+    more && ` (${more})`}.`, `${ofHundred(share, exact)} `,
     `Still works if the values turn out slightly different${more && ` (${more})`}.`];
   if (answer && i === answer.point && answer.reliability) {
     const { share, n, exact } = answer.reliability;
-    return tell(share, exact ? "computed, not simulated" : `${numberText(n)} trials`);
+    return tell(share, exact ? "computed, not simulated" : `${numberText(n)} trials`, exact);
   }
   const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
   if (decision) return tell(decision.robustness);
@@ -449,7 +449,7 @@ function waysSection() {
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.share)} of the draws that reach the target`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `Works ${percentText(reliabilityOf(one.point)?.[0] ?? one.reliability)} of the time if values turn out slightly different. `
+    make("p", { class: "soft small" }, `Works ${holdsText(reliabilityOf(one.point)?.[0] ?? one.reliability)} of the time if values turn out slightly different. `
       + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));

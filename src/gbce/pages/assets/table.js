@@ -94,7 +94,7 @@ const number = (id, name, get, text = shortNumber) => ({ id, name, kind: "number
 const level = (id, name, word) => ({
   id, name, kind: "level", levels: words[word].texts, get: (row) => words[word].at[row], text: (row) => wordOf(word, row),
 });
-const shareText = (value) => (Number.isNaN(value) ? "–" : `${Math.floor(100 * value + 1e-9)}%`); // as ofHundred
+const shareText = (value) => (Number.isNaN(value) ? "–" : holdsText(value));
 const plainText = (value) => (Number.isNaN(value) ? "–" : shortNumber(value));
 
 const COLUMNS = [
@@ -633,7 +633,7 @@ function makeLine(row, columns) {
       if (column.id === "words" && kind === "failed") return make("td", { class: "words bad" }, shorten(wordOf("error", row), 160));
       const text = column.text(row);
       const last = column.id === "reliability" && !Number.isNaN(column.get(row)) && figures.reliability_low
-        ? { title: intervalText(row, shortNumber) } : {};
+        ? { title: intervalText(row, shareText) } : {};
       return make("td", { class: column.kind === "number" ? "number" : column.id === "words" ? "words" : "", ...last }, text);
     }),
   );
@@ -722,9 +722,9 @@ function keyFigures(row) {
   const { reliability, survival } = figures;
   if (!Number.isNaN(reliability[row])) {
     facts.push(["works under small errors of execution",
-      `${shortNumber(reliability[row])} (${intervalText(row, threeDigits)})`]);
+      `${shareText(reliability[row])} (${intervalText(row, shareText)})`]);
   }
-  if (!Number.isNaN(survival[row])) facts.push(["works under refitted models", shortNumber(survival[row])]);
+  if (!Number.isNaN(survival[row])) facts.push(["works under refitted models", shareText(survival[row])]);
   for (const [name, title] of Object.entries(P.titles)) {
     if (Number.isNaN(figures[name][row])) continue;
     facts.push([title, figureText(name, figures[name][row], 2 * figures[`${name}_se`][row])]);
