@@ -178,7 +178,7 @@ def test_files_that_are_not_explanations(run, tmp_path):
     fails(run("report", tmp_path / "x.gbce"), 1, "is not an explanation written by gbce")
     fails(run("report", tmp_path / "y.gbce"), 1, "No such file")
     fails(run("verify", tmp_path / "x.gbce", "model.skops"), 1, "is not a certificate")
-    fails(run("letters", tmp_path, "-s", "credit.toml"), 1, "is not an explanation written by gbce")
+    fails(run("letters", tmp_path, "-s", "credit.toml"), 1, "is not a store of explained rows: it has no run.json")
 
 
 # --- signals, pipes and disks ----------------------------------------------------------------------------------------

@@ -133,6 +133,8 @@ class Store:
     def open(cls, folder: Path) -> "Store":
         """Open a store to read it."""
         note = folder / RUN
+        if not note.exists():
+            raise FileError(f"{folder} is not a store of explained rows: it has no {RUN}")
         run: Any = None
         try:
             run = json.loads(note.read_text()) if note.is_file() else None

@@ -37,7 +37,10 @@ COMMANDS = (
     Command(
         "batch",
         "Explain many rows",
-        ("gbce batch model.txt applicants.csv --rows declined.csv --target 1 --settings credit.toml -o answers.csv",),
+        (
+            "gbce batch model.txt applicants.csv --rows declined.csv --target 1 --settings credit.toml -o answers.csv",
+            "gbce batch model.txt applicants.csv --rows declined.csv --target 1 --settings credit.toml --store answers/",
+        ),
     ),
     Command(
         "report",
@@ -57,7 +60,10 @@ COMMANDS = (
     Command(
         "review",
         "Ask today's model about answers that were given earlier: who must be told",
-        ("gbce review answers/ model.txt -o review.html", "gbce review answers/ model.txt --groups sex -o told.csv"),
+        (
+            "gbce review answers/ model.txt -o review.html",
+            "gbce review answers/ model.txt --groups years_employed -o told.csv",
+        ),
     ),
     Command(
         "verify",

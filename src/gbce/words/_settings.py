@@ -22,7 +22,7 @@ def _quote_key(name: str) -> str:
 _PHRASES: tuple[tuple[str, _Replacement], ...] = (
     (
         r"leave out posterior=False, or use gbce\.SMC\(\), to",
-        'leave out --no-posterior (over HTTP, give "posterior": true) to',
+        'leave out --no-posterior (HTTP: "posterior": true) to',
     ),
     (r"with Space\.infer\(data, immutable=\[[^\]]*\]\)", "by mutable = false in [columns.NAME] of the settings"),
     (r"Space\.infer\(data, immutable=\['([^']*)'\]\)", _name_column("mutable = false")),
