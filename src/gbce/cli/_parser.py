@@ -39,7 +39,7 @@ COMMANDS = (
         "Explain many rows",
         (
             "gbce batch model.txt applicants.csv --rows declined.csv --target 1 --settings credit.toml -o answers.csv",
-            "gbce batch model.txt applicants.csv --rows declined.csv --target 1 --settings credit.toml --store answers/",
+            "gbce batch model.txt applicants.csv --rows declined.csv --target 1 -s credit.toml --store answers/",
         ),
     ),
     Command(
