@@ -55,7 +55,7 @@ def claims_on_real_data(results: Results) -> str:
     groups = {name: claims["verdict"].str.startswith(start) for name, start in shapes.items()}
     parts = [f"**Real data.** Of {len(claims)} claims, {_tally(groups)}."]
     if groups["of another shape"].any():
-        parts.append(f"Of another shape: {_names(claims[groups['another shape']])}.")
+        parts.append(f"Of another shape: {_names(claims[groups['of another shape']])}.")
     return " ".join(parts)
 
 

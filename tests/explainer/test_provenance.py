@@ -107,7 +107,7 @@ def test_the_same_fit_in_single_precision_or_from_another_run_is_the_same_model(
 
 def test_explanation_of_another_prior_is_refused():
     explanation = explained(FIT, prior=gbce.Laplace(0.5))
-    with pytest.raises(ValueError, match="another prior"):
+    with pytest.raises(ValueError, match="different prior"):
         explainer().decide(explanation, gbce.Mean())
     explainer(prior=gbce.Laplace(0.5)).decide(explanation, gbce.Mean())
 

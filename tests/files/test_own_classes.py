@@ -360,7 +360,7 @@ def test_an_own_prior_learns_and_is_used_everywhere(tmp_path):
     for one in (explanation, again):
         for name, ask in questions(explainer, one, ROW, WISH, [total]).items():
             assert len(ask()) > 0, name
-    with pytest.raises(ValueError, match="made with another prior"):
+    with pytest.raises(ValueError, match="made with a different prior"):
         explainer_of(prior=own.Pulled(0.4)).assess(again, again.counterfactuals)
     options = {"rules": [own.Cheapest()], "seed": 0, "progress": False, "store": tmp_path / "s", "keep": "draws"}
     stored = explainer.explain_many(DATA[:2], WISH, **options)

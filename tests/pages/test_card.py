@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import gbce
 from gbce.metrics import costs
+from gbce.pages._document import gather_points
 from gbce.pages._explorer import explorer_payload
 from support.browser import opened, slide
 
@@ -53,6 +54,16 @@ def test_it_prints_on_two_pages(browser, loan_file):
 
 def test_a_class_is_what_the_case_becomes(models):
     assert explorer_payload(models)["title"] == "How this case could become 1"
+
+
+def test_every_point_is_said_as_the_target_says_it(models):
+    known = gather_points(models)
+    wanted = [
+        models.target.say(float(output), bool(reached))
+        for output, reached in zip(known.output, known.verdicts[:, 0], strict=True)
+    ]
+    assert {*wanted} <= {*explorer_payload(models)["said"]["texts"]}
+    assert sum(one.startswith("says 1 (probability ") for one in wanted) > 100
 
 
 def test_what_cannot_change_is_a_chip(browser, loan, loan_file):

@@ -2,6 +2,7 @@
 
 const payload = readPayload();
 const points = new Points(payload);
+const saidAt = unpackArray(payload.said.at); // of each point, the place of what the model says of it
 const MOST_COLUMNS = 12; // that are listed before somebody asks for all of them
 const ANY = "any";
 const PROSE_DIGITS = 4; // of a number in a sentence, unless more tell it from the one now; tables and copies have all
@@ -78,12 +79,7 @@ function sayPoint(i, whole = false) {
 }
 
 function sayVerdict(i) {
-  const said = payload.said[i];
-  if (said) return said;
-  const output = points.output[i];
-  const reaches = points.reached[i] ? "reaches" : "misses";
-  return `${reaches} the target (${payload.target}${Number.isFinite(output) ? `; its output is ${shortNumber(output)}`
-    : ""})`;
+  return payload.said.texts[saidAt[i]];
 }
 
 // How often a point holds, where that was measured, or null: [share, sentence, count and meaning below the dots].
