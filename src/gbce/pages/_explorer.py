@@ -193,7 +193,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "points": _pack_points(explanation, known) | {"n_suggested": n_suggested},
         # points that people may act on, in full precision
         "exact": {str(i): plain_value(known.x[i]) for i in points},
-        "said": _pack_said(explanation, known),
+        "said": _pack_verdicts(explanation, known),
         "path": _pack_path(explanation),
         "disagreement": _pack_disagreement(explanation),
         "quality": _pack_quality(explanation),
@@ -232,14 +232,14 @@ def _pack_row(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _pack_said(explanation: Explanation, known: Known) -> dict[str, Any]:
+def _pack_verdicts(explanation: Explanation, known: Known) -> dict[str, Any]:
     """Return what the first model says of each point: the texts, and the place of each point's."""
-    said = [
+    texts = [
         _describe_output(explanation, float(output), bool(reached))
         for output, reached in zip(known.output, known.verdicts[:, 0], strict=True)
     ]
-    place = {one: k for k, one in enumerate(dict.fromkeys(said))}
-    return {"texts": list(place), "at": pack_array(np.array([place[one] for one in said]))}
+    place = {one: k for k, one in enumerate(dict.fromkeys(texts))}
+    return {"texts": list(place), "at": pack_array(np.array([place[one] for one in texts]))}
 
 
 def _describe_output(explanation: Explanation, output: float, reached: bool) -> str:
