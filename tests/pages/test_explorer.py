@@ -570,7 +570,7 @@ def test_the_row_behind_a_point_is_told_by_mouse_and_by_keys(browser, loan, loan
         assert told[0] != told[1]
         dot = page.locator(".cloud circle.hit").nth(5).bounding_box()
         page.mouse.move(dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2)
-        assert "reaches the target" in page.locator("#cloud-detail").inner_text()
+        assert "the model then predicts" in page.locator("#cloud-detail").inner_text()
         page.locator("#bookmark-point").click()
         assert page.locator("#bookmarks table").count() == 1
         sound(page)
