@@ -14,52 +14,6 @@ from scipy.special import logsumexp
 from gbce._validation import is_count
 from gbce.base import Array
 
-__all__ = [
-    "ANSWERING",
-    "CACHE_CELLS",
-    "DECIDING",
-    "DOUBTING",
-    "ENOUGH_ESS",
-    "HUGE",
-    "JUDGING",
-    "LISTING",
-    "MATRIX_UP_TO",
-    "MAX_PARETO_K",
-    "MEMORY_CELLS",
-    "NORMAL_975",
-    "PLANNING",
-    "PRINTED_Z_95",
-    "REWEIGHTING",
-    "ROUNDING",
-    "ROUNDS_TO_ZERO",
-    "SAMPLING",
-    "TINY",
-    "WIDEST",
-    "WIDE_ROUNDING",
-    "WORST_R_HAT",
-    "effective_sample_size",
-    "first_of_each",
-    "first_of_least",
-    "fork",
-    "log_mean_exp",
-    "log_sum_exp",
-    "log_total",
-    "normalise",
-    "pareto_k",
-    "resample",
-    "resample_evenly",
-    "resample_systematically",
-    "row_keys",
-    "seed_number",
-    "seed_numbers",
-    "share_and_error",
-    "stream",
-    "weighted_quantile",
-    "weighted_quantiles",
-    "wilson",
-]
-
-
 ENOUGH_ESS = 100.0  # effective draws: with fewer, the standard error of a share of one half is above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
 WORST_R_HAT = 1e3  # stands for that of chains that do not move at all, which is infinite or NaN

@@ -6,21 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = [
-    "ALL_DIGITS",
-    "current_options",
-    "distinguish",
-    "is_count",
-    "is_number",
-    "is_whole",
-    "printable",
-    "require_counts",
-    "require_finite",
-    "set_options",
-    "short",
-    "show",
-]
-
 _LONG = 10_000  # from here on thousands are separated by commas
 ALL_DIGITS = 17  # significant digits that tell any two doubles apart
 _EXACT_INTEGERS = 1e15  # below it every integer is its own double, so that all printed digits are true

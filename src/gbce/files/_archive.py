@@ -26,19 +26,6 @@ try:
 except ImportError:  # Windows: whether a writer is alive is unknown, so nothing is cleared
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "MANIFEST",
-    "Archive",
-    "FileError",
-    "TooLargeError",
-    "clear_leftovers",
-    "is_partial",
-    "locked",
-    "to_json",
-    "whole_file",
-    "write_archive",
-]
-
 MANIFEST = "explanation.json"
 _CHECKSUMS = "checksums"
 _COMPRESSION = 1  # zlib's fastest level

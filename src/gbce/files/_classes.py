@@ -17,8 +17,6 @@ from gbce.base import Choice, Outputs, Reading, Rule, Target
 from gbce.draws import SamplerInfo, Scene
 from gbce.space import read_value, write_value
 
-__all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_object"]
-
 Written = dict[str, Any]
 _OURS = "gbce"  # built-in classes are identified by their public names, whatever their module
 _BUILT_IN = (decisions, samplers, targets)  # imported so that their classes are defined when a file is read

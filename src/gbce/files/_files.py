@@ -24,8 +24,6 @@ from gbce.posterior import Combine, Entropic, Mixture
 from gbce.space import Condition, Space, read_effort, space_fields, space_of
 from gbce.trees import Proof
 
-__all__ = ["FileError", "load", "load_part", "save"]
-
 FORMAT = 7  # of files that are written and read
 _POINT_ARRAYS = tuple(f.name for f in fields(Points))
 _DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")

@@ -11,8 +11,6 @@ from typing import Any
 from gbce.explanation import Explanation
 from gbce.files._files import save
 
-__all__ = ["json_schema", "log_mlflow"]
-
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of :meth:`gbce.Explanation.to_json`.

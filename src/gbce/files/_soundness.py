@@ -13,8 +13,6 @@ from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share
 from gbce.space import Space
 from gbce.trees import Proof
 
-__all__ = ["require_sound"]
-
 _SUM_SLACK = 1e-6  # weights sum to one up to the rounding of a million of them
 
 Test = Callable[[Array], Any]

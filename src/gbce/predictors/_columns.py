@@ -14,17 +14,6 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space, describe_difference
 
-__all__ = [
-    "ColumnMap",
-    "as_numbers",
-    "column_names",
-    "fitted_columns",
-    "in_order",
-    "made_by",
-    "map_in_turn",
-    "table_decoder",
-]
-
 Rows = Callable[[Array], Any]
 _INCREASING = ("StandardScaler", "MaxAbsScaler", "RobustScaler", "MinMaxScaler", "SimpleImputer", "MissingIndicator")
 _LEVELS = ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")  # a value between two levels is not valid

@@ -24,17 +24,6 @@ from gbce.predictors._predictor import (
 from gbce.predictors._remote import Remote, from_remote
 from gbce.space import Space, unmasked
 
-__all__ = [
-    "as_classifier",
-    "as_predictor",
-    "check_data",
-    "classifies",
-    "folds_of",
-    "follow_predict",
-    "input_maker",
-    "rows_of",
-]
-
 # Size of one batch, by hand: memory is bounded, and the cost of a call is small against that of its rows.
 _MAX_CELLS = 20_000_000  # numbers: 160 MB of floats
 _MIN_BATCH = 1_000  # rows, however many columns there are

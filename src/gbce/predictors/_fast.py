@@ -18,8 +18,6 @@ from gbce.predictors._forests import FEW_ROWS, METHODS, OwnMethod, asking, fores
 from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
 from gbce.space import Space
 
-__all__ = ["Alone", "Shortcut"]
-
 FastPredict = Callable[[Array], Any]
 _LIBRARIES = ("sklearn.", "lightgbm.sklearn", "xgboost.sklearn")
 _PROBES = (1, 7, 100, 150)  # sizes of batches of random rows on which both calls must agree to the last bit; by hand

@@ -19,19 +19,6 @@ import pandas as pd
 
 from gbce.base import Array
 
-__all__ = [
-    "FEW_ROWS",
-    "MANY_ROWS",
-    "METHODS",
-    "OwnMethod",
-    "asking",
-    "forest_jobs",
-    "hist_walker",
-    "matrix_walker",
-    "split",
-    "without_thread_pool",
-]
-
 METHODS = ("predict", "predict_proba", "decision_function", "transform")  # that may be replaced on an instance
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, predictions are the same either way
 FEW_ROWS = 100  # rows up to which one thread will do; measured with LightGBM: faster than the estimator up to 200

@@ -18,8 +18,6 @@ from gbce.predictors._forests import FEW_ROWS
 from gbce.predictors._predictor import Predictor, shares
 from gbce.space import Space
 
-__all__ = ["catboost_rows", "from_catboost", "from_lightgbm", "from_onnx", "from_torch", "from_xgboost"]
-
 _N_PROBES = 50  # rows on which two kinds of call must agree to the last bit; by hand
 _USUAL_THRESHOLD = 0.5  # between two classes, so that the decision is the more probable one
 _DTYPES = {

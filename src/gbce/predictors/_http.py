@@ -30,28 +30,6 @@ import pandas as pd
 from gbce._validation import is_number
 from gbce.predictors._predictor import PredictionError
 
-__all__ = [
-    "ACCEPTED",
-    "Answer",
-    "FatalError",
-    "Reply",
-    "RetryableError",
-    "UnreadableError",
-    "as_body",
-    "brief",
-    "exchange",
-    "import_httpx",
-    "json_rows",
-    "parse",
-    "pause",
-    "predictions",
-    "public_url",
-    "redact",
-    "row_keys",
-    "secrets_in",
-    "send",
-]
-
 Answer = float | tuple[float, ...]
 
 ACCEPTED = "gzip"  # the only encoding that is accepted: zlib can limit the size of its output

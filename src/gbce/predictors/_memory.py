@@ -20,8 +20,6 @@ from gbce.base import Array
 from gbce.predictors._predictor import OUTPUT, Classifier, Predictor
 from gbce.space import Space
 
-__all__ = ["Cache", "Memory"]
-
 _APPLICATION = 0x67626365  # marks a file as ours: "gbce"
 _VERSION = 1  # of the table below: another one is not read
 _AT_ONCE = 500  # rows of one query: SQLite allows 999 values

@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ModelFileError", "hash_model", "load_model"]
-
 _CHUNK = 1 << 20  # bytes that are hashed at a time: one MiB, by convention
 _HEAD = 64  # bytes that tell formats apart where the name does not
 

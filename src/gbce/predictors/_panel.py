@@ -21,8 +21,6 @@ from gbce.budget import Budget, BudgetSpentError, HangingError, Load
 from gbce.predictors._predictor import Meter, Predictor
 from gbce.space import unmasked
 
-__all__ = ["Lockstep", "Panel"]
-
 T = TypeVar("T")
 Ask = Callable[[Array], Any]
 

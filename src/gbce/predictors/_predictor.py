@@ -19,21 +19,6 @@ from gbce.space import unmasked
 if TYPE_CHECKING:
     from gbce.predictors._memory import Memory
 
-__all__ = [
-    "DECISION",
-    "MAX_BATCH",
-    "OUTPUT",
-    "Classifier",
-    "Meter",
-    "PredictionError",
-    "Predictor",
-    "classifier",
-    "decides_by_score",
-    "name_classes",
-    "shares",
-    "shares_of_scores",
-]
-
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
 _PACKAGE = f"{__name__.split('.')[0]}."  # prefix of the names of our modules

@@ -15,8 +15,6 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space, list_values
 
-__all__ = ["CompiledPreprocessing", "probe_rows"]
-
 _SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 # Steps each of whose output columns depends on one input column.
 _COLUMNWISE = (*_SCALERS, "SimpleImputer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "KBinsDiscretizer")

@@ -18,8 +18,6 @@ from gbce.predictors._panel import Panel
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space, deviations
 
-__all__ = ["N_ASKED", "Partition", "Reference", "pick_rows", "same_answers"]
-
 # To tell whether two sets of outputs come from the same model, all three by hand:
 N_ASKED = 48  # rows: a few dozen tell two fits apart and cost next to nothing
 _SHARE_OF_SPREAD = 1e-4  # outputs that differ by less lead to the same explanation

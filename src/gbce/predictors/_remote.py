@@ -40,8 +40,6 @@ from gbce.predictors._http import (
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
 
-__all__ = ["Remote", "Usage", "from_remote"]
-
 _DIGEST_CHARACTERS = 16  # of the digest of a URL query: 64 bits tell queries apart
 
 

@@ -18,8 +18,6 @@ from gbce.priors._located import LocatedPrior, free_features
 from gbce.priors._parts import FiniteValues, MaybeMissing, Part, Reals, standardise
 from gbce.space import Feature, Space
 
-__all__ = ["Categories", "Chained", "assemble"]
-
 Categories = Literal["frequency", "uniform"]
 
 # Values of an integer that are enumerated; where there are more, and a deviation has so many steps that a rounded real

@@ -23,8 +23,6 @@ from gbce.priors._located import LocatedPrior
 from gbce.priors._parts import FiniteValues, MaybeMissing, Part, Reals, Spiked
 from gbce.space import Effort, Feature, Space, effort_cost
 
-__all__ = ["ColumnCells", "ColumnDistribution", "WithEffort", "column_distributions"]
-
 _MOST_ENUMERATED = 2_000_000  # values of an integer that are enumerated: 50 MB; chosen by hand
 
 # --- independent columns ---------------------------------------------------------------------------------------------

@@ -19,8 +19,6 @@ from gbce.priors._located import LocatedPrior, free_features
 from gbce.priors._parts import FiniteValues, Part, Reals
 from gbce.space import Space
 
-__all__ = ["DistancePrior", "Gower"]
-
 Distance = Callable[[Array, Array], Array]
 
 

@@ -15,21 +15,6 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp, stdtr
 from gbce._numerics import TINY
 from gbce.base import Array
 
-__all__ = [
-    "KNOWN_DISTRIBUTIONS",
-    "LAPLACE",
-    "NORMAL",
-    "STUDENT",
-    "Distribution",
-    "Truncation",
-    "draw_within",
-    "interval_moments",
-    "log_mass",
-    "truncate",
-    "truncate_and_weigh",
-    "untruncate",
-]
-
 # Least tail probability of Student's t, at twelve deviations of the noise: beyond it quantiles would reach 1e75, which
 # models in single precision cannot represent.
 _LEAST_TAIL = float(ndtr(-12.0))

@@ -16,8 +16,6 @@ from gbce.priors._located import LocatedPrior, per_feature, require_width
 from gbce.priors._parts import FiniteValues, MaybeMissing, Part, Spiked
 from gbce.space import Feature, Places, Space
 
-__all__ = ["SHRINKAGE", "Gaussian", "Laplace", "NearData", "Sparse"]
-
 _ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
 SHRINKAGE = 0.05  # of estimated correlations towards zero, which keeps the matrix invertible; chosen by hand
 _MOST_LIKELY = 0.5  # largest probability of a change where features are few: then it is as likely as none

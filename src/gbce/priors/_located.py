@@ -17,8 +17,6 @@ from gbce.base import Array
 from gbce.priors._parts import Part
 from gbce.space import Space
 
-__all__ = ["LocatedPrior", "Placed", "free_features", "per_feature", "require_width"]
-
 _FARTHEST = 6.0  # latent deviations that stand for a value at a limit, which has no finite ones: probability 1e-9
 _PILOT_SEED = 20_001  # any number, but fixed: the mass of a prior must not depend on the user's seed
 _N_PILOT = 20_000  # points: the standard error of a share is 0.4% at most; they need no model call

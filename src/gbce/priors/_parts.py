@@ -14,8 +14,6 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from gbce.base import Array
 from gbce.priors._distributions import Distribution, Truncation, untruncate
 
-__all__ = ["FiniteValues", "MaybeMissing", "Part", "Reals", "Spiked", "standardise"]
-
 _BELOW_ONE = 1 - 1e-16  # the largest double below one: at one the noise would be infinite
 _DEEP = -30.0  # noise below which tails are computed as logarithms: as doubles they underflow at -37.6, after division
 

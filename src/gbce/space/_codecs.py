@@ -18,8 +18,6 @@ import pandas as pd
 from gbce._validation import distinguish, show
 from gbce.base import Array
 
-__all__ = ["Codec", "OneHotCodec", "read_value", "require_writable", "ticks_of", "write_value"]
-
 _TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # in seconds, the longest first
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each pandas resolution
 _LARGEST_EXACT = 2**53  # below it every integer has its own double (IEEE 754)

@@ -22,8 +22,6 @@ from gbce.space._infer import encode_bound
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Effort", "describe_effort", "effort_cost", "read_conditions", "read_effort", "restate"]
-
 _OPTIONS = ("keep", "at_least", "at_most", "between", "exactly")
 Effort = tuple[tuple[str, float], ...]  # column names with their factors
 

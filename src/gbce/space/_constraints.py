@@ -22,17 +22,6 @@ from gbce.space._terms import Levels, Term, evaluate, inequalities_among, term_o
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = [
-    "Computed",
-    "Condition",
-    "Constraint",
-    "as_computed",
-    "as_constraints",
-    "constraint_of",
-    "require_consistent",
-    "same",
-]
-
 HalfSpace = tuple[dict[str, float], float]  # coefficients by column, and the bound: sum_j a_j x_j <= b
 _INFEASIBLE = 2  # status of scipy.optimize.linprog for a problem without a solution
 

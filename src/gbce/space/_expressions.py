@@ -16,23 +16,6 @@ import numpy as np
 
 from gbce._numerics import ROUNDING
 
-__all__ = [
-    "ARITHMETIC",
-    "COMPARISONS",
-    "FUNCTIONS",
-    "LISTS",
-    "MOST_EXPRESSIONS",
-    "Expression",
-    "at_most",
-    "halfspaces",
-    "linear",
-    "linear_terms",
-    "names_in",
-    "ordered_pairs",
-    "parse",
-    "require_readable",
-]
-
 # --- operators and functions -----------------------------------------------------------------------------------------
 
 

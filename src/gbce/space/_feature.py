@@ -15,16 +15,6 @@ from gbce._validation import distinguish, is_number, is_whole
 from gbce.base import Array
 from gbce.space._codecs import require_writable
 
-__all__ = [
-    "MOST_DIGITS",
-    "Feature",
-    "Kind",
-    "Units",
-    "deviations",
-    "robust_spread",
-    "units_of",
-]
-
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
 Missing = Literal["keep", "leave", "any"]

@@ -17,17 +17,6 @@ from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._feature import MOST_DIGITS, Feature, deviations
 
-__all__ = [
-    "decimals_of",
-    "ends_text",
-    "label_text",
-    "number_text",
-    "pair_text",
-    "range_text",
-    "readable_step",
-    "value_text",
-]
-
 # All chosen by hand.
 _DIGITS = 6  # significant digits where nothing is known of the column: as many as a person would copy out
 _PLAIN_NUMBERS = (1e-4, 1e15)  # magnitudes written without an exponent

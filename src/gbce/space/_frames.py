@@ -10,8 +10,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-__all__ = ["Layout", "as_pandas"]
-
 INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 FLOATS = ("Float32", "Float64")
 CATEGORIES = ("Categorical", "Enum")

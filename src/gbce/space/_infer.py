@@ -18,17 +18,6 @@ from gbce.space._feature import Feature, Kind, Units, units_of
 from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
 
-__all__ = [
-    "Assumptions",
-    "ColumnOptions",
-    "assume_bounds",
-    "codec_of",
-    "columns_of",
-    "encode_bound",
-    "read_mapping",
-    "require_words",
-]
-
 _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near those that were
 _BOUND_DIGITS = 15  # significant digits of an assumed bound: sums of doubles end in 999999
 # Integers with so few distinct values are steps of a bounded scale: a rating from 1 to 4, rooms, the hour, the day of

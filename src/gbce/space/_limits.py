@@ -23,18 +23,6 @@ from gbce.space._places import Checks
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = [
-    "ConstraintGroups",
-    "Limits",
-    "RowLimits",
-    "complete",
-    "is_admissible",
-    "low_precision_of",
-    "move_each",
-    "place",
-    "settle_each",
-]
-
 # Fractions of a move, of which the first admissible one is taken; the last is the start itself. Chosen by hand: steps
 # of 5% lose at most that much of a move.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])

@@ -23,8 +23,6 @@ from gbce.space._terms import Levels
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Centre", "Checks", "Places", "axes_of", "distances_to", "embed", "nearest"]
-
 # Levels of a category up to which each has an explicit axis. Chosen by hand: a k-d tree is little faster than brute
 # force from some twenty dimensions on (scipy's documentation of KDTree); distances are the same either way.
 MOST_AXES = 16

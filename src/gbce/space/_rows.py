@@ -15,20 +15,6 @@ from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature
 from gbce.space._frames import Layout, as_pandas
 
-__all__ = [
-    "RowCodec",
-    "as_table",
-    "column_dtypes",
-    "describe_difference",
-    "group_levels",
-    "groups_of",
-    "has_labels",
-    "layout_of",
-    "repeated",
-    "require_distinct",
-    "unmasked",
-]
-
 # --- input of any form as a pandas frame -----------------------------------------------------------------------------
 
 

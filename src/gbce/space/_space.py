@@ -38,8 +38,6 @@ from gbce.space._table import as_text, check_table, constant_notes, misfits, pro
 from gbce.space._terms import level_positions
 from gbce.space._transitions import forbid, read_transitions
 
-__all__ = ["Space"]
-
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
 _SHOWN = 30  # features in a repr

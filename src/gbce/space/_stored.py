@@ -17,8 +17,6 @@ from gbce.space._feature import Feature
 from gbce.space._frames import Layout
 from gbce.space._space import Space
 
-__all__ = ["plain_records", "plain_value", "space_fields", "space_of"]
-
 # --- spaces in files -------------------------------------------------------------------------------------------------
 
 

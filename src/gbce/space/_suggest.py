@@ -17,8 +17,6 @@ import pandas as pd
 from gbce._validation import is_number, printable
 from gbce.base import Array
 
-__all__ = ["Suggestion", "Suggestions", "suggest"]
-
 
 @dataclass(frozen=True)
 class _Tuning:

@@ -18,8 +18,6 @@ from gbce.space._transitions import describe_transitions
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["as_text", "check_table", "constant_notes", "misfits", "protected_notes"]
-
 # Lengths are chosen by hand.
 _WIDEST_RANGE = 40  # characters of a list of levels before it is abbreviated
 _MOST_COLUMNS_NAMED = 10  # in one sentence

@@ -26,8 +26,6 @@ from gbce.space._expressions import (
     parse,
 )
 
-__all__ = ["Levels", "Term", "evaluate", "inequalities_among", "level_positions", "term_of"]
-
 Values = Callable[[str], Any]
 Term = Callable[[Any], Any]  # takes the source of columns: a function of their names, or encoded rows
 

@@ -15,8 +15,6 @@ from gbce._validation import printable, show
 from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 
-__all__ = ["describe_transitions", "forbid", "read_transitions"]
-
 _STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NEVER = re.compile(
     r"\s*never\s+(?P<name>`[^`]+`|[^\W\d]\w*)\s+(?P<before>\S.*?)\s*->\s*(?P<after>\S.*?)\s*", re.DOTALL

@@ -13,8 +13,6 @@ from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 from gbce.targets._numeric import Numeric
 
-__all__ = ["SMALLEST_PROBABILITY", "Class", "Loss", "Multi", "as_target", "format_probability"]
-
 # --- classes ---------------------------------------------------------------------------------------------------------
 
 # Lower limit of a probability in a logarithm, so that the loss of a forest's p = 0 is 36 and not infinite; a

@@ -13,8 +13,6 @@ import numpy as np
 from gbce._validation import ALL_DIGITS, distinguish, require_finite, short
 from gbce.base import Array, Outputs, Reading, Target
 
-__all__ = ["AtLeast", "AtMost", "Change", "Numeric", "Range", "Value"]
-
 # Default scale and tolerance as a share of the standard deviation of the model's outputs. A convention on which results
 # depend: users with a specific error in mind give both as numbers.
 DEFAULT_SPREAD_SHARE = 0.1

@@ -7,8 +7,6 @@ from typing import Any
 from gbce.targets._class import Class
 from gbce.targets._numeric import AtLeast, AtMost, Change, Range, Value
 
-__all__ = ["parse_target"]
-
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})")
 _LIMIT = re.compile(rf"(<=|≤|>=|≥|=)\s*({_NUMBER})")
