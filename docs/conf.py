@@ -41,6 +41,11 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 templates_path = ["templates"]
 
+# the picture on the page of a plot: that of the gallery, or of the guide that shows the plot
+PICTURES = {f"plot_{path.stem}": f"gallery/{path.name}" for path in (ROOT / "docs" / "img" / "gallery").glob("*.png")}
+PICTURES |= {"plot_actions": "group_actions.png", "plot_allocation": "allocation.png", "plot_plan": "plan.png"}
+autosummary_context = {"pictures": PICTURES}
+
 # the tutorials in examples/ are run by the build
 TUTORIALS = ["loan_officer.py", "house_prices.py", "several_models.py", "fairness.py", "city_budget.py"]
 sphinx_gallery_conf = {
