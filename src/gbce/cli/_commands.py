@@ -18,8 +18,6 @@ from gbce.metrics import Verdict
 from gbce.predictors import load_model
 from gbce.words import say_in_settings
 
-__all__ = ["run"]
-
 OK, FAILED, DOUBTFUL = 0, 1, 3  # exit codes, as in _main
 
 

@@ -11,8 +11,6 @@ from gbce.cli._messages import Messages
 from gbce.cli._output import write
 from gbce.files import whole_file
 
-__all__ = ["simulate_applicants", "write_demo"]
-
 _N = 800  # applicants: enough for a model that is not silly, few enough for a second
 _PURPOSES = ("car", "education", "house", "other")
 _SETTINGS = """# Settings of the demo; `gbce init` writes such a file for your own table.

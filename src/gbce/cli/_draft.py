@@ -8,8 +8,6 @@ import pandas as pd
 from gbce.space import Feature, Space, plain_value
 from gbce.words import say_in_settings
 
-__all__ = ["draft_settings"]
-
 _SHOWN_LEVELS = 12  # levels that a comment lists; by hand
 _HEAD = """# Settings for gbce. Everything in here may be left out; lines that begin with # are comments.
 

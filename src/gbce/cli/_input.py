@@ -16,8 +16,6 @@ import pandas as pd
 from gbce.base import Array
 from gbce.cli._messages import UsageError
 
-__all__ = ["Picked", "Settings", "read_parts", "read_settings", "read_table"]
-
 STDIN = "-"
 _CHUNK = 100_000  # lines that are read at a time, by hand: tens of megabytes
 _FORMATS = {

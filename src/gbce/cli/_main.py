@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from gbce.cli._parser import build_parser
 
-__all__ = ["main"]
-
 # Exit codes: of research on tools that stand in pipes, and of shells for signals (128 and the number of the signal).
 OK, FAILED, USAGE, DOUBTFUL, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 

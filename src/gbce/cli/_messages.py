@@ -3,8 +3,6 @@
 import sys
 from typing import Any
 
-__all__ = ["Messages", "UsageError"]
-
 
 class UsageError(ValueError):
     """A command that is wrong in itself, whatever the files hold."""

@@ -9,8 +9,6 @@ from gbce.cli._input import STDIN
 from gbce.cli._messages import UsageError
 from gbce.files import whole_file
 
-__all__ = ["choose_format", "write", "write_frame"]
-
 _SUFFIXES = {
     ".html": "html", ".htm": "html", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
     ".parquet": "parquet", ".png": "png", ".gbce": "gbce", ".txt": "text",

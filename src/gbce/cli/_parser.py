@@ -3,8 +3,6 @@
 import argparse
 from typing import NamedTuple
 
-__all__ = ["COMMANDS", "build_parser", "write_page"]
-
 EPILOG = """exit codes:
   0  every row has an answer that reaches the target
   1  failure: a file, a model or a column is not as it should be

@@ -15,16 +15,6 @@ from gbce.predictors import classifier, fitted_columns, load_model, made_by
 from gbce.space import Space
 from gbce.targets import parse_target
 
-__all__ = [
-    "Question",
-    "build_explainer",
-    "choose_columns",
-    "convert",
-    "load_named_model",
-    "open_question",
-    "read_target",
-]
-
 _NAMED = 5  # columns that a message lists; by hand
 
 

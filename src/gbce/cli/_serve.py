@@ -12,8 +12,6 @@ from typing import Any
 
 from gbce.cli._messages import Messages, UsageError
 
-__all__ = ["run_service"]
-
 _TOKEN = "GBCE_TOKEN"  # of the environment
 _SHORTEST_TOKEN = 16  # characters, by hand: 64 bits even of hexadecimal digits
 PREDICTOR = "predictor"  # in the place of a model file

@@ -26,20 +26,6 @@ from gbce.files import whole_file
 from gbce.metrics import costs
 from gbce.space import Space, plain_records, plain_value, space_fields
 
-__all__ = [
-    "Known",
-    "build_page",
-    "compare_receipts",
-    "effective_factor",
-    "gather_points",
-    "hash_content",
-    "pack_array",
-    "read_assets",
-    "receipt_of",
-    "row_hash",
-    "write_page",
-]
-
 # --- documents -------------------------------------------------------------------------------------------------------
 
 _INTEGERS = ("u1", "i1", "u2", "i2", "i4")  # integer types, the smallest first

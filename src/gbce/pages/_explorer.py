@@ -20,8 +20,6 @@ from gbce.pages._document import Known, build_page, effective_factor, gather_poi
 from gbce.posterior import Mixture
 from gbce.space import Space, plain_records, plain_value
 
-__all__ = ["describe_columns", "explore", "explorer_payload", "when_to_use"]
-
 
 @dataclass(frozen=True)
 class _Tuning:

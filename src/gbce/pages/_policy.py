@@ -12,8 +12,6 @@ from gbce.explanation import Plan, Share, number_text
 from gbce.pages._document import build_page
 from gbce.policy import Allocation, Fairness, GroupActions, Review
 
-__all__ = ["policy_page", "policy_sections"]
-
 _MOST_LINES = 200  # of one table; the object itself has all, in .frame() or .to_json()
 _BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 

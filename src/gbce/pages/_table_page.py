@@ -16,8 +16,6 @@ from gbce.pages._document import build_page, pack_array
 from gbce.pages._policy import policy_sections
 from gbce.space import value_text
 
-__all__ = ["table_page", "table_payload"]
-
 _ANY_ERROR = np.inf  # precision of figures: four digits are shown, and single precision has seven
 _SHOWN = 1e-5  # largest relative error of a change, of which four digits are shown
 _MOST_APART = 0.1  # share of values stored separately in full: as text each takes several times the four bytes saved

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gbce.explainer import Explainer
     from gbce.explanation import Explanation
 
-__all__ = ["make_widget", "view_explanation", "view_table"]
-
 _FRAME_HEIGHT = 700  # pixels of a frame that cannot measure its page; the page then scrolls
 _MOST_ROWS = 1_000  # of a table embedded in a notebook: two megabytes
 _LINES = 10  # rows of a table listed in a notebook at first

@@ -24,13 +24,14 @@ from gbce.plots._style import (
     entries_in_order,
     finish_axes,
     given_panels,
+    list_marked,
     mark_answer,
     mark_decisions,
     mark_points,
     new_axes,
+    new_panels,
     put_legend_outside,
     short_text,
-    stacked_panels,
     target_text,
 )
 from gbce.plots._tracks import draw_tracks
@@ -38,8 +39,6 @@ from gbce.space import Space
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_alternatives", "plot_changes", "plot_decisions", "plot_menu"]
 
 
 @dataclass(frozen=True)
@@ -177,10 +176,9 @@ def _draw_category(ax: "Axes", explanation: Explanation, y: int, j: int, chosen:
 
 def _mark_points(ax: "Axes", explanation: Explanation, columns: list[int], boxes: dict[int, LevelBoxes]) -> None:
     """Mark the decisions, each in its own lane, and the answer in the last one."""
-    space, decisions, answer = explanation.space, answers_among(explanation.decisions), explanation.answer
-    lanes = len(decisions) + (answer is not None)
-    rise = np.linspace(-_LAYOUT.mark_rise, _LAYOUT.mark_rise, lanes) if lanes > 1 else np.zeros(lanes)
-    x = stack_points([*decisions, *([] if answer is None else [answer.decision])], len(space))
+    space, decisions = explanation.space, answers_among(explanation.decisions)
+    x = stack_points(list_marked(explanation), len(space))
+    rise = np.linspace(-_LAYOUT.mark_rise, _LAYOUT.mark_rise, len(x)) if len(x) > 1 else np.zeros(len(x))
     changes = signed_changes(space, x, explanation.x0)[:, columns]
     lines = np.arange(len(columns))
     numbers = np.array([y for y in lines if y not in boxes], dtype=int)
@@ -250,9 +248,7 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     >>> explanation.plot.decisions().get_ylabel()
     'works under small errors of execution'
     """
-    decisions = list(answers_among(explanation.decisions))
-    answer = explanation.answer
-    listed = [*decisions, *([] if answer is None else [answer.decision])]
+    listed = list_marked(explanation)
     if not listed:
         raise ValueError(
             "there is no decision to draw: the explanation was made without rules; pass rules= to explain(...)"
@@ -268,7 +264,7 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
         ax.plot([cost[k], cost[k]], [low, high], color=QUIET, lw=1.2, zorder=3)
         if not decision.reached[0]:
             ax.plot([cost[k]], [share[k]], "x", color=EDGE, ms=15, mew=1.4, zorder=7, label="misses")
-    mark_points(ax, explanation, decisions, places, size=_LAYOUT.size)
+    mark_points(ax, explanation, places, size=_LAYOUT.size)
     ax.set_xlabel(cost_label(distance), wrap=True)
     ax.set_ylabel(label)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -350,7 +346,7 @@ def plot_alternatives(
     shown = [[j for j in columns if j in changed_columns(space, x0, x)] for x in points]
     heights = [_LAYOUT.room + _LAYOUT.line * (len(own) + 1) for own in shown]
     heights[-1] += _LAYOUT.legend
-    panels = stacked_panels(ax, _LAYOUT.width, heights)
+    panels = new_panels(ax, len(heights), _LAYOUT.width, heights)
     for number, (panel, x) in enumerate(zip(panels, points, strict=True), start=1):
         line = found.table.loc[number]
         decision = _make_decision(explanation, x, bool(line["reached"]), float(line["output"]))

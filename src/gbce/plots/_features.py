@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-__all__ = ["MOST_BOXES", "FeatureAxis", "LevelBoxes", "draw_boxes", "feature_axis", "level_boxes", "spread_wide"]
-
 MOST_BOXES = 5  # for the levels of a category
 
 
@@ -172,7 +170,7 @@ def _find_level_shares(explanation: Explanation, j: int) -> Array:
     return np.bincount(draws.x[known, j].astype(int), draws.weights[known], minlength=n)[:n]
 
 
-def _choose_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]:
+def choose_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]:
     """Return the codes of at most ``most`` levels, in order: those of ``fixed``, then the most probable."""
     kept = list(dict.fromkeys(int(code) for code in fixed))
     for code in np.argsort(-np.asarray(share), kind="stable"):
@@ -180,7 +178,7 @@ def _choose_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]
             break
         if int(code) not in kept:
             kept.append(int(code))
-    return sorted(kept[: max(most, len(set(map(int, fixed))))])
+    return sorted(kept)
 
 
 def _group_levels(n: int, kept: Sequence[int]) -> tuple[Array, int]:
@@ -205,7 +203,7 @@ def _place_levels(feature: Feature, share: Array, fixed: Sequence[float]) -> tup
     if not feature.unordered:  # all have a place, some a name
         named = np.unique(np.linspace(0, n - 1, _LAYOUT.most_levels).round().astype(int)).tolist()
         return np.arange(n, dtype=float), named, _name_levels(feature, named, 0)
-    kept = _choose_levels(share, fixed, _LAYOUT.most_levels)
+    kept = choose_levels(share, fixed, _LAYOUT.most_levels)
     place, grouped = _group_levels(n, kept)
     return place, list(range(len(kept) + 1)), _name_levels(feature, kept, grouped)
 
@@ -288,7 +286,7 @@ def level_boxes(explanation: Explanation, j: int, others: Sequence[float]) -> Le
     share = _find_level_shares(explanation, j)
     seen = np.array([explanation.x0[j], *others], dtype=float)
     fixed = seen[~np.isnan(seen)].tolist()
-    kept = list(range(n)) if n <= MOST_BOXES else _choose_levels(share, fixed, MOST_BOXES - 1)
+    kept = list(range(n)) if n <= MOST_BOXES else choose_levels(share, fixed, MOST_BOXES - 1)
     place, grouped = _group_levels(n, kept)
     names = _name_levels(feature, kept, grouped)
     shares = [float(share[code]) for code in kept]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.decisions import Decision, answers_among, stack_points
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95, costs
 from gbce.plots._style import (
@@ -16,9 +16,11 @@ from gbce.plots._style import (
     ROW,
     SAFE,
     UNSEEN,
+    accepted_outputs,
     cost_label,
     entries_in_order,
     finish_axes,
+    list_marked,
     mark_points,
     new_axes,
     put_legend_outside,
@@ -27,8 +29,6 @@ from gbce.plots._style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_frontier"]
 
 # Layout, chosen by hand.
 _MANY_STEPS = 40  # of a frontier, from which on its points are small
@@ -41,58 +41,36 @@ def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "
     """Plot the first model's output against the cost, with the best one at each cost."""
     space, x0 = explanation.space, explanation.x0
     where, pool = explanation.draws.distinct[0], explanation.draws.pool
-    decisions, answer = list(answers_among(explanation.decisions)), explanation.answer
-    listed = [*decisions, *([] if answer is None else [answer.decision])]
-    x = stack_points(listed, len(space))
+    marked, accepted, row = list_marked(explanation), accepted_outputs(explanation), explanation.row
     cost = costs(space, pool.x[where], x0, distance)
-    own = costs(space, x, x0, distance)
-    vertical = _VerticalAxis(explanation)
+    own = costs(space, stack_points(marked, len(space)), x0, distance)
     ax = new_axes(ax, 7.6, 4.6)
     reached = pool.reached[where, 0]
-    y = vertical.of(pool.outputs[where, 0], pool.loss[where, 0])
+    shown = "loss" if accepted is None else "outputs"
+    y, y_row = getattr(pool, shown)[where, 0], getattr(row, shown)[:, 0]
+    y_own = np.array([getattr(one, shown)[0] for one in marked])
     for among, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
         if among.any():
             ax.scatter(cost[among], y[among], s=10, color=colour, alpha=0.55, linewidths=0, label=label)
-    row = explanation.row
-    loss = np.concatenate([row.loss[:, 0], pool.loss[where, 0], [one.loss[0] for one in listed]])
-    outputs = np.concatenate([row.outputs[:, 0], pool.outputs[where, 0], [one.outputs[0] for one in listed]])
-    front = _best_by_cost(np.concatenate([[0.0], cost, own]), loss)
-    at = np.concatenate([[0.0], cost, own])[front]
-    ax.step(at, vertical.of(outputs, loss)[front], where="post", color=EDGE, lw=1.6, label="best for its cost")
-    ax.scatter(
-        0.0, vertical.of(row.outputs[:, 0], row.loss[:, 0])[0], s=110, color=ROW, marker="+", label="row", zorder=4
-    )
+    loss = np.concatenate([row.loss[:, 0], pool.loss[where, 0], [one.loss[0] for one in marked]])
+    every = np.concatenate([[0.0], cost, own])
+    front = _best_by_cost(every, loss)
+    best = np.concatenate([y_row, y, y_own])[front]
+    ax.step(every[front], best, where="post", color=EDGE, lw=1.6, label="best for its cost")
+    ax.scatter(0.0, y_row[0], s=110, color=ROW, marker="+", label="row", zorder=4)
     ax.margins(x=0.03, y=0.06)
     ax.autoscale_view()
-    if vertical.accepted is not None:
+    if accepted is not None:
         limits = ax.get_ylim()
-        low, high = (float(np.clip(end, *limits)) for end in vertical.accepted)
+        low, high = (float(np.clip(end, *limits)) for end in accepted)
         ax.axhspan(low, high, color=SAFE, alpha=0.3, lw=0, zorder=0, label="wanted")
         ax.set_ylim(*limits)
-    places = np.column_stack(
-        [own, vertical.of(np.array([one.outputs[0] for one in listed]), np.array([one.loss[0] for one in listed]))]
-    ).reshape(-1, 2)
-    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    mark_points(ax, explanation, np.column_stack([own, y_own]), size=_SIZE)
     ax.set_xlabel(cost_label(distance), wrap=True)
-    ax.set_ylabel(vertical.name)
+    ax.set_ylabel("loss" if accepted is None else "the model's output")
     finish_axes(ax, f"What cost buys, target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
-
-
-class _VerticalAxis:
-    """The output if the target is a range of it, otherwise the loss."""
-
-    def __init__(self, explanation: Explanation) -> None:
-        try:
-            self.accepted: tuple[float, float] | None = explanation.target.accepted()
-        except TypeError:  # several outputs, or a user-defined loss
-            self.accepted = None
-        self.name = "the model's output" if self.accepted is not None else "loss"
-
-    def of(self, outputs: Array, loss: Array) -> Array:
-        """Return the values of points ``(n,)`` on this axis."""
-        return np.asarray(outputs if self.accepted is not None else loss, dtype=float)
 
 
 def _best_by_cost(cost: Array, loss: Array) -> Array:
@@ -194,11 +172,7 @@ def _scatter_draws(ax: "Axes", explanation: Explanation, distance: str) -> None:
 
 def _mark_points(ax: "Axes", explanation: Explanation, distance: str) -> None:
     """Mark decisions and the answer at their cost and the share of models that accept them."""
-    decisions: list[Decision] = list(answers_among(explanation.decisions))
-    answer = explanation.answer
-    listed = [*decisions, *([] if answer is None else [answer.decision])]
-    space = explanation.space
-    cost = costs(space, stack_points(listed, len(space)), explanation.x0, distance)
-    share = [float(decision.reached @ explanation.mixture.weights) for decision in listed]
-    places = np.column_stack([cost, share]).reshape(-1, 2)
-    mark_points(ax, explanation, decisions, places, size=_SIZE)
+    space, marked = explanation.space, list_marked(explanation)
+    cost = costs(space, stack_points(marked, len(space)), explanation.x0, distance)
+    share = [float(decision.reached @ explanation.mixture.weights) for decision in marked]
+    mark_points(ax, explanation, np.column_stack([cost, share]), size=_SIZE)

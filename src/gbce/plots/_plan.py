@@ -19,8 +19,6 @@ from gbce.plots._style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_plan"]
-
 _WIDTH, _LINE, _ROOM = 8.4, 0.7, 1.5  # inches of the figure, of each step, and of title, axis and legend; by hand
 _NAMES = 46  # characters of a step's changes; by hand
 _APART = 0.14  # between the two chances of a step, in lines; by hand

@@ -23,8 +23,6 @@ from gbce.policy import Allocation, Fairness, GroupActions
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_actions", "plot_allocation", "plot_fairness"]
-
 _LINE = 108  # characters of an action on a line, chosen by hand
 
 

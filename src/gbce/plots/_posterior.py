@@ -9,7 +9,7 @@ import numpy as np
 from gbce._validation import is_count
 from gbce.base import Array
 from gbce.budget import budget_of
-from gbce.decisions import answers_among, stack_points
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation, number_text
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
@@ -24,6 +24,7 @@ from gbce.plots._style import (
     entries_in_order,
     finish_axes,
     given_panels,
+    list_marked,
     mark_answer,
     mark_points,
     new_axes,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gbce.explainer import Explainer
-
-__all__ = ["plot_pairs", "plot_posterior"]
 
 
 @dataclass(frozen=True)
@@ -224,10 +223,7 @@ def plot_posterior(
     first, second = _choose_features(explanation, features)
     i, j = names.index(first), names.index(second)
     ax = new_axes(ax, 7.4, 5.4)
-    decisions = answers_among(explanation.decisions)
-    chosen = stack_points(decisions, len(names))
-    answer = explanation.answer
-    others = chosen if answer is None else np.vstack([chosen, answer.decision.x])
+    others = stack_points(list_marked(explanation), len(names))
     axes = feature_axis(explanation, i, others[:, i]), feature_axis(explanation, j, others[:, j])
     _scatter_draws(ax, explanation, axes, (i, j), n_draws)
     row = np.array([axis.positions(explanation.x0[[k]])[0] for axis, k in zip(axes, (i, j), strict=True)])
@@ -241,7 +237,7 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = _draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    mark_points(ax, explanation, decisions, places, size=_LAYOUT.size)
+    mark_points(ax, explanation, places, size=_LAYOUT.size)
     ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=7)
     finish_axes(ax, f"Draws for the target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))

@@ -8,43 +8,12 @@ import numpy as np
 
 from gbce._validation import printable
 from gbce.base import Array
+from gbce.decisions import answers_among
 from gbce.explanation import Decision, Explanation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
-
-__all__ = [
-    "ANSWER",
-    "ANSWER_ENTRY",
-    "DRAWS",
-    "EDGE",
-    "MISSED",
-    "PRIOR",
-    "QUIET",
-    "REACHING",
-    "ROW",
-    "SAFE",
-    "UNSEEN",
-    "as_panels",
-    "broken_text",
-    "cost_label",
-    "entries_in_order",
-    "finish_axes",
-    "given_panels",
-    "legend_entry",
-    "literal_text",
-    "mark_answer",
-    "mark_decisions",
-    "mark_points",
-    "new_axes",
-    "new_panels",
-    "pale",
-    "put_legend_outside",
-    "short_text",
-    "stacked_panels",
-    "target_text",
-]
 
 # Distinguishable with any kind of colour blindness, as tests/plots/test_colours.py measures.
 DRAWS = "#5b93d9"  # draws that reach the target
@@ -111,27 +80,15 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def new_panels(ax: Any, n: int, width: float, height: float, *, columns: int | None = None) -> "list[Axes]":
-    """Return ``n`` given axes, or those of a new figure, ``columns`` in a line; sizes are in inches per panel."""
+def new_panels(ax: Any, n: int, width: float, heights: Sequence[float], columns: int = 1) -> "list[Axes]":
+    """Return ``n`` given axes, or those of a new figure in lines of ``columns``; sizes are in inches per panel."""
     if ax is not None:
         return given_panels(ax, n)
     import matplotlib.pyplot as plt  # slow to import
 
-    k = n if columns is None else min(columns, n)
-    lines = -(-n // k)
-    figure = plt.figure(figsize=(width * k, height * lines), layout="constrained")
-    return [figure.add_subplot(lines, k, i + 1) for i in range(n)]
-
-
-def stacked_panels(ax: Any, width: float, heights: Sequence[float]) -> "list[Axes]":
-    """Return the given axes, or those of a new figure one above the other; sizes are in inches per panel."""
-    if ax is not None:
-        return given_panels(ax, len(heights))
-    import matplotlib.pyplot as plt  # slow to import
-
-    figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
-    grid = figure.add_gridspec(len(heights), 1, height_ratios=list(heights))
-    return [figure.add_subplot(grid[i]) for i in range(len(heights))]
+    figure = plt.figure(figsize=(width * columns, sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=list(heights))
+    return [figure.add_subplot(grid[i // columns, i % columns]) for i in range(n)]
 
 
 def given_panels(ax: Any, n: int) -> "list[Axes]":
@@ -172,6 +129,14 @@ def pale(colour: str, share: float) -> tuple[float, float, float]:
 
     red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
     return red, green, blue
+
+
+def accepted_outputs(explanation: Explanation) -> tuple[float, float] | None:
+    """Return the range of outputs that is the target, None for several outputs and user-defined losses."""
+    try:
+        return explanation.target.accepted()
+    except TypeError:
+        return None
 
 
 def literal_text(text: str) -> str:
@@ -269,16 +234,20 @@ def put_legend_outside(
 # --- marks of decisions ----------------------------------------------------------------------------------------------
 
 
-def mark_points(
-    ax: "Axes", explanation: Explanation, decisions: Sequence[Decision], places: Array, *, size: float
-) -> None:
+def list_marked(explanation: Explanation) -> list[Decision]:
+    """Return the decisions that a plot marks, and last that of the answer if there is one."""
+    answer = explanation.answer
+    return [*answers_among(explanation.decisions), *([] if answer is None else [answer.decision])]
+
+
+def mark_points(ax: "Axes", explanation: Explanation, places: Array, *, size: float) -> None:
     """Mark decisions, and last the answer if there is one, at ``places`` ``(k, 2)`` in data coordinates.
 
     Every mark stands at its value. Where marks would cover each other, the answer or the first one is filled and the
     others are rings of their own shape and colour around it. Limits of the axes must be set before.
     """
     places = np.asarray(places, dtype=float).reshape(-1, 2)
-    answered = len(places) > len(decisions)
+    decisions, answered = answers_among(explanation.decisions), explanation.answer is not None
     ranks = _rank_overlaps(ax, places, size, first=len(places) - 1 if answered else 0)
     for decision, place, rank, style in zip(decisions, places, ranks, choose_styles(decisions), strict=False):
         _mark_ring(ax, decision, place, size, style, int(rank)) if rank else mark_decisions(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce.decisions import answers_among, stack_points
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95, Disagreement, most_moved
+from gbce.plots._features import choose_levels
 from gbce.plots._style import (
     DRAWS,
     EDGE,
@@ -19,6 +20,7 @@ from gbce.plots._style import (
     entries_in_order,
     finish_axes,
     given_panels,
+    list_marked,
     literal_text,
     mark_answer,
     mark_decisions,
@@ -30,8 +32,6 @@ from gbce.plots._style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_disagreement", "plot_importance", "plot_path", "plot_shares"]
 
 _PANELS = ("success_probability", "tail", "expected_cost", "stability", "log_evidence")  # plotted by default
 
@@ -150,11 +150,10 @@ def plot_shares(
     name = _choose_feature(explanation, feature)
     table = explanation.shares(name)
     j = explanation.space.names.index(name)
-    decisions = answers_among(explanation.decisions)
-    answer = explanation.answer
-    points = stack_points([*decisions, *([] if answer is None else [answer.decision])], len(explanation.space))
+    marked, answered = list_marked(explanation), explanation.answer is not None
+    points = stack_points(marked, len(explanation.space))
     now, taken = _find_line(table, explanation.x0[j]), [_find_line(table, code) for code in points[:, j]]
-    kept = _choose_levels(table, [now, *taken], max_levels)
+    kept = _choose_lines(table, [now, *taken], max_levels)
     shown = _group_others(table, kept)
     ax = new_axes(ax, 7.2, 1.5 + 0.36 * len(shown))
     y = np.arange(len(shown))
@@ -166,8 +165,9 @@ def plot_shares(
     ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
     ax.set_ylim(len(shown) - 0.5, -0.5)
     places = _place_beside_bars(ax, shown, [kept.index(k) for k in taken])
-    mark_decisions(ax, decisions, places[: len(decisions)], size=_LAYOUT.size)
-    if answer is not None:
+    n_decisions = len(marked) - answered
+    mark_decisions(ax, marked[:n_decisions], places[:n_decisions], size=_LAYOUT.size)
+    if answered:
         mark_answer(ax, explanation, places[-1], size=_LAYOUT.size)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.tick_params(axis="y", length=0, colors=EDGE)
@@ -204,19 +204,13 @@ def _find_line(table: pd.DataFrame, code: float) -> int:
     return len(table) - 1 if np.isnan(code) else round(code)
 
 
-def _choose_levels(table: pd.DataFrame, fixed: list[int], most: int) -> list[int]:
+def _choose_lines(table: pd.DataFrame, fixed: list[int], most: int) -> list[int]:
     """Return the lines to draw: all if they are few, otherwise ``fixed`` and the most probable ones."""
     if most < 1:
         raise ValueError(f"max_levels must be at least 1, not {most!r}")
     if len(table) <= most:
         return list(range(len(table)))
-    kept = list(dict.fromkeys(fixed))
-    for k in np.argsort(-table["posterior"].to_numpy(), kind="stable"):
-        if len(kept) >= most:
-            break
-        if int(k) not in kept:
-            kept.append(int(k))
-    return sorted(kept)
+    return choose_levels(table["posterior"].to_numpy(), fixed, most)
 
 
 def _group_others(table: pd.DataFrame, kept: list[int]) -> pd.DataFrame:
@@ -273,7 +267,8 @@ def plot_path(
         raise ValueError(f"figures must be columns of explanation.path(), such as 'tail', not {unknown or names}")
     positive = table[table.index > 0]
     etas_shown = positive.index.to_numpy(dtype=float)
-    panels = new_panels(ax, len(names), 3.1, 2.7, columns=_LAYOUT.side_by_side)
+    columns = min(len(names), _LAYOUT.side_by_side)
+    panels = new_panels(ax, len(names), 3.1, [2.7] * -(-len(names) // columns), columns)
     few = len(positive) < 3  # a line through one or two points needs markers
     for panel, name in zip(panels, names, strict=True):
         value = positive[name].to_numpy(dtype=float)
@@ -331,7 +326,7 @@ def plot_disagreement(
     if ax is not None:
         given_panels(ax, 2)
     found = explanation.disagreement()
-    panels = new_panels(ax, 2, 5.2, 4.2)
+    panels = new_panels(ax, 2, 5.2, [4.2], 2)
     _draw_pairs(panels[0], found)
     space = explanation.space
     _draw_where(panels[1], found, max_features, {name: space.label(j) for j, name in enumerate(space.names)})

@@ -18,8 +18,6 @@ from gbce.plots._style import DRAWS, EDGE, MISSED, finish_axes, new_axes, pale, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_table_changes", "plot_table_costs"]
-
 
 @dataclass(frozen=True)
 class _Layout:

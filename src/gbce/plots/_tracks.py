@@ -22,6 +22,7 @@ from gbce.plots._style import (
     QUIET,
     REACHING,
     SAFE,
+    accepted_outputs,
     finish_axes,
     literal_text,
     new_axes,
@@ -32,8 +33,6 @@ from gbce.plots._style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["SafeRanges", "draw_tracks", "plot_before_after"]
 
 SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
@@ -143,16 +142,9 @@ def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
     for place, text, side, weight in zip((now, then), track.labels, outward, ("normal", "bold"), strict=True):
         start = place + (0.015 if side == "right" else -0.015)
         ax.text(
-            start,
-            y - _LAYOUT.band_height * 0.6,
-            text,
-            ha=side,
-            va="bottom",
-            fontsize=9.5,
-            color=EDGE,
-            fontweight=weight,
-            zorder=6,
-        )
+            start, y - _LAYOUT.band_height * 0.6, text, ha=side, va="bottom", fontsize=9.5, color=EDGE,
+            fontweight=weight, zorder=6,
+        )  # fmt: skip
     return track.colour if track.band is not None else ""
 
 
@@ -202,10 +194,7 @@ def _build_output_track(explanation: Explanation, decision: Decision) -> _Track:
     """Return the line of the first model's output, with the accepted outputs as its band."""
     now, then = float(explanation.row.outputs[0, 0]), float(decision.outputs[0])
     labels = _format_pair(lambda value, digits: number_text(value, digits), now, then)
-    try:
-        low, high = explanation.target.accepted()
-    except TypeError:  # a target that is not a range of one output
-        low, high = np.nan, np.nan
+    low, high = accepted_outputs(explanation) or (np.nan, np.nan)
     ends = [value for value in (now, then, low, high) if np.isfinite(value)]
     least, most = _add_padding(min(ends, default=0.0), max(ends, default=1.0))
     if np.isnan(low) or np.isnan(high):

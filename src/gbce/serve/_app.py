@@ -23,8 +23,6 @@ from gbce.serve._limits import PATIENCE, Limits, RequestError
 from gbce.serve._metrics import Metrics
 from gbce.serve._workers import Pool
 
-__all__ = ["build_app"]
-
 _LOG = logging.getLogger("gbce.serve")
 _IDENTITY = re.compile(r"[!-~]{1,128}")  # of a request, from its client: printable, so that it cannot forge lines
 # What is sent on to a predictor: its trace and its permission, as KServe's own explainers do.

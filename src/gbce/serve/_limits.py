@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["PATIENCE", "Limits", "Patience", "RequestError"]
-
 
 @dataclass(frozen=True)
 class Limits:

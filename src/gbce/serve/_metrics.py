@@ -16,8 +16,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 if TYPE_CHECKING:
     from gbce.serve._workers import Pool
 
-__all__ = ["Metrics"]
-
 # Seconds of requests, by hand: from a search without a posterior to the usual limit.
 _BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 

@@ -11,8 +11,6 @@ from typing import Any
 from gbce.serve._limits import PATIENCE, Limits
 from gbce.serve._workers import Opener, Pool
 
-__all__ = ["ServeError", "serve"]
-
 _KEEP_ALIVE = 75  # seconds, as nginx: longer than clients and balancers keep idle connections, so that they close first
 _BACKLOG = 1024  # connections that wait to be accepted, by hand: more than clients that are answered 429 at a time
 

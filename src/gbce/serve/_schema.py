@@ -11,8 +11,6 @@ from gbce.serve._limits import Limits
 from gbce.space import Feature, Space, plain_value
 from gbce.words import languages
 
-__all__ = ["OPTIONS", "VALUES", "column_labels", "column_values", "write_document"]
-
 # Options of a request; those of one row alone come last.
 OPTIONS = (
     "target", "seed", "posterior", "max_model_rows", "seconds", "include", "language", "audience",

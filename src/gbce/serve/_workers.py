@@ -20,8 +20,6 @@ from typing import Any, Protocol
 
 from gbce.serve._limits import PATIENCE, Limits, RequestError
 
-__all__ = ["Opener", "Pool", "Reply", "Ticket"]
-
 _LOG = logging.getLogger("gbce.serve")
 _PACE = 0.2  # weight of the last request in the mean of their seconds, by hand
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -7,8 +7,6 @@ from gbce.predictors import Remote
 
 __all__ = ["open_predictor"]
 
-Predictions = Sequence[Any]
-
 
 def open_predictor(
     host: str, name: str, *, classes: Sequence[Any] | None = None, named: bool = False, timeout: float = 30.0

@@ -16,8 +16,6 @@ import numpy as np
 from gbce.explanation import Share
 from gbce.space import Space
 
-__all__ = ["Catalogue", "languages", "open_catalogue"]
-
 _ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
 _LEAST = 0.001  # shares nearer to 0 or 1 than this are not written as a number
 

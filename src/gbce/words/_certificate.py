@@ -28,8 +28,6 @@ from gbce.predictors import classifier, hash_model, load_model
 from gbce.space import Space, plain_records, plain_value, space_fields, space_of
 from gbce.trees import find_safe_ranges
 
-__all__ = ["Certificate", "CertificateError", "Finding", "Result", "certify"]
-
 _FORMAT = "gbce certificate 1"
 _SAME = 1e-6  # relative difference of outputs and costs that another processor or library may cause
 _TRIALS = 4_000  # fresh trials of a reliability: its standard error is at most 0.008

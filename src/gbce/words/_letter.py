@@ -21,8 +21,6 @@ from gbce.pages import hash_content, receipt_of
 from gbce.words._catalogue import Catalogue, open_catalogue
 from gbce.words._text import Facts, Narrator, find_refusal, list_alternatives, trusts_posterior
 
-__all__ = ["Letter", "LetterError", "join_letters", "letter_of", "letter_table", "letters_of", "write_letters"]
-
 MOST_REASONS = 4  # "more than four reasons is not likely to be helpful": official commentary on Regulation B, 1002.9
 _RECEIPT_DIGITS = 32  # hexadecimal digits of a receipt: 128 bits, of which no two are ever equal by chance
 _STYLE = """

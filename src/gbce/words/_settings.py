@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable
 
-__all__ = ["say_in_settings"]
-
 _Replacement = str | Callable[[re.Match[str]], str]
 
 

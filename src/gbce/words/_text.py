@@ -14,8 +14,6 @@ from gbce.space import Space
 from gbce.targets import AtLeast, AtMost, Class, Range, Value, format_probability
 from gbce.words._catalogue import Catalogue, open_catalogue
 
-__all__ = ["Audience", "Facts", "Narrator", "find_refusal", "list_alternatives", "to_text", "trusts_posterior"]
-
 Audience = Literal["person", "analyst"]
 _ALTERNATIVES = 3  # ways that a text for analysts lists, as many as `alternatives` by default
 _OWN_DECISION = 0.5  # the probability that stands for the model's own decision
