@@ -128,7 +128,7 @@ def set_options(**options: Any) -> _Restoring:
     global _current
     unknown = sorted(set(options) - {"progress", "digits"})
     if unknown:
-        raise TypeError(f"set_options: there is no option {unknown[0]!r}; there are progress and digits")
+        raise TypeError(f"set_options: there is no option {unknown[0]!r}; the options are progress and digits")
     made = replace(_current, **options)
     if made.progress not in (True, False, None, "auto"):
         raise ValueError(f'set_options: progress must be True, False, "auto" or None, not {made.progress!r}')

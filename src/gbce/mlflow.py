@@ -90,7 +90,7 @@ def _answer(explainer: Explainer, settings: Mapping[str, Any], rows: Any, params
     text = params.get("target")
     target = parse_target(str(text), explainer._session.predictors[0].classes) if text else settings["target"]
     if target is None:
-        raise ValueError('what is wanted of the model? Give {"params": {"target": "..."}}, or save the model with one')
+        raise ValueError('the request has no target: give {"params": {"target": "..."}}, or save the model with one')
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     table = explain_partition(
         explainer, frame, target, seed=int(params.get("seed") or 0), max_model_rows=settings["max_model_rows"],

@@ -99,7 +99,7 @@ def test_of_few_refits_all_must_accept_and_the_answer_says_that_they_confirm_not
     assert answer.survival.share > 0.9  # not two of three
     assert answer.decision.x @ SLOPES > 3.8
     assert answer.kind == "reaches"
-    assert "They are too few to confirm it: that takes 20" in answer.sentence
+    assert "They are too few to confirm it: at least 20 are needed" in answer.sentence
     assert answer.to_dict()["doubt"] == answer.doubt
 
 
@@ -315,4 +315,4 @@ def test_a_budget_that_ends_where_nothing_reaches_leaves_the_best_seen():
     explainer = gbce.Explainer(lambda x: np.tanh(linear(x)), data, sampler=gbce.SMC(n_candidates=600))
     explanation = explainer.explain(np.zeros(3), gbce.AtLeast(2.0, scale=1.0), rules=[gbce.MAP()], seed=0)
     table = explainer.decide(explanation, gbce.Reliable(), max_model_rows=1)
-    assert table.attrs["note"] == "the budget ended before the search did; this is the best seen"
+    assert table.attrs["note"] == "the budget ran out during the search; this is the best seen"

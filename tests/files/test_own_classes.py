@@ -261,7 +261,9 @@ def test_what_an_own_target_does_not_tell_is_said(model, target):
         explainer_of(model, eta=gbce.ModelError(mse=1.0)).explain(ROW, target, seed=0)
     explainer = explainer_of(model)
     explanation = explainer.explain(ROW, target, rules=[], seed=0)
-    with pytest.raises(ValueError, match=f"reliability='next' is not for this target: {type(target).__name__} cannot"):
+    with pytest.raises(
+        ValueError, match=f"reliability='next' is not available for this target: {type(target).__name__} cannot"
+    ):
         explainer.frontier(explanation, models=[model] * 8, reliability="next")
 
 

@@ -65,9 +65,9 @@ def test_a_chance_is_kept_and_costs_money(rows):
     within = allocate(rows, sure.spent * 1.2, at_least=10, probability=0.95)
     assert within.chance >= 0.95
     assert within.expected[0] >= sure.expected[0]
-    with pytest.raises(ValueError, match=r"were found for .* at the least; the budget of 5 reaches"):
+    with pytest.raises(ValueError, match=r"cost .* at the least; within the budget of 5 the probability"):
         allocate(rows, 5.0, at_least=10, probability=0.95)
-    with pytest.raises(ValueError, match="cannot be had at any cost"):
+    with pytest.raises(ValueError, match="cannot be achieved at any cost"):
         allocate(rows, at_least=30, probability=0.95)
 
 
@@ -100,7 +100,7 @@ def test_unknown_reliabilities_of_answers_that_reach_count_as_one(rows):
         ({"budget": 1, "points": 1}, "points must be"),
         ({"budget": 1, "costs": [1.0]}, "costs must have one entry per row"),
         ({"budget": 1, "costs": {"r0": 1.0}}, "costs has no entry for row 'r1'"),
-        ({"budget": 1, "costs": [-1.0] * 60}, "that of row 'r0' must be a number of at least 0"),
+        ({"budget": 1, "costs": [-1.0] * 60}, "the cost of row 'r0' must be a number of at least 0"),
         ({"budget": 1, "costs": "money"}, "the table has no column 'money'"),
         ({"budget": 1, "costs": [1.0] * 60, "prices": {"x1": 1}}, "not both"),
     ],

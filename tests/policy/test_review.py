@@ -29,8 +29,8 @@ def test_the_same_model_tells_nobody(table):
         kind: {"still served": 12, "accepted, as before": 3}.get(str(kind), 0) for kind in ReviewKind
     }
     assert len(found.to_notify) == 0
-    assert found.sentences[-1] == "Nobody has to be told anything."
-    assert "0 to be told" in repr(found)
+    assert found.sentences[-1] == "Nobody has to be notified."
+    assert "0 to be notified" in repr(found)
 
 
 @pytest.mark.parametrize("shift", [-30.0, -3.0, -0.5, 3.0, 60.0])

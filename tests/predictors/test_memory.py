@@ -90,7 +90,7 @@ def test_a_refit_in_place_is_another_model(tmp_path):
 
 
 def test_a_function_needs_an_identity(tmp_path):
-    with pytest.raises(ValueError, match=r"cannot be told from other models.*model.identity = "):
+    with pytest.raises(ValueError, match=r"cannot be recognised by its content.*model.identity = "):
         gbce.Explainer(lambda rows: LINE.predict(rows), X, cache=tmp_path / "outputs.sqlite")
 
 
@@ -152,9 +152,9 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     with sqlite3.connect(other) as file:
         file.execute("CREATE TABLE mine (a INTEGER)")
     for path in (text, other):
-        with pytest.raises(ValueError, match="is no file of outputs, or damaged"):
+        with pytest.raises(ValueError, match="is not a file of outputs, or is damaged"):
             gbce.Explainer(Paid(), X, cache=path)
-    with pytest.raises(ValueError, match="no file in a folder that exists"):
+    with pytest.raises(ValueError, match="is not a file in an existing folder"):
         gbce.Explainer(Paid(), X, cache=tmp_path / "nowhere" / "outputs.sqlite")
     with pytest.raises(TypeError, match="path of a file"):
         gbce.Explainer(Paid(), X, cache=3)

@@ -224,7 +224,7 @@ def test_cap_is_checked_before_anything_is_sent(endpoint):
     remote = gbce.Remote(endpoint.url, batch_rows=10, max_rows=60, **FAST)
     remote(X)
     requests = remote.usage.requests
-    with pytest.raises(gbce.BudgetSpentError, match=r"50 more rows .* not within max_rows = 60, of which 50 were sent"):
+    with pytest.raises(gbce.BudgetSpentError, match=r"50 more rows .* would exceed max_rows = 60; 50 were sent"):
         asked(remote, X + 1)
     assert remote.usage.requests == len(endpoint.bodies) == requests
     asked(remote, np.vstack([X, X[:10] + 1]))  # known rows are free

@@ -200,9 +200,9 @@ def test_what_reaches_by_rounding_in_a_batch_is_not_handed_over():
     assert not decided.reached[0]
     assert explanation.answer.reached
     assert model(explanation.answer.decision.x[None, :])[0] >= 2.0
-    assert "the model confirms of the row alone" in explanation.answer.reason
+    assert "that the model confirms; predicting each row alone" in explanation.answer.reason
     assert any("Nearest" in note and "depend on the batch" in note for note in explanation.notes)
-    assert not any("not to be trusted" in note for note in explanation.notes)
+    assert not any("cannot be trusted" in note for note in explanation.notes)
 
 
 def test_where_nothing_reaches_alone_nothing_is_said_to():

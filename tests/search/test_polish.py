@@ -308,7 +308,7 @@ def test_a_row_that_cannot_be_beaten_asks_nothing():
     choice, objective, rows, _ = Question(smooth, 3, gbce.AtMost(5.0, scale=1)).decide()
     np.testing.assert_array_equal(choice.x[0], np.zeros(3))
     assert (objective, rows) == (0.0, 0)
-    assert choice.note == "The most probable point is the row itself: no change pays."
+    assert choice.note == "The most probable point is the row itself: no change is worth its cost."
 
 
 def test_the_row_wins_where_the_first_bit_of_change_costs_more_than_it_brings():

@@ -123,7 +123,7 @@ def fails(words, capsys, code, sentence):
 
 def test_wrong_commands(folder, capsys, tmp_path, monkeypatch):
     model, table = folder / "model.skops", folder / "table.csv"
-    fails(["predictor", table], capsys, 2, "which predictor? Give its host by --predictor_host")
+    fails(["predictor", table], capsys, 2, "give the predictor's host with --predictor_host")
     fails([model, "-"], capsys, 2, "it cannot be standard input")
     fails([model, table, "--prot", "80"], capsys, 2, "unrecognized arguments: --prot 80")
     fails([model, table, "--max-seconds", "0"], capsys, 2, "invalid")

@@ -75,7 +75,9 @@ def test_wrong_kinds_paths_and_methods(service):
     refused(service.ask("/v1/models/credit"), 405, "does not take POST: use GET")
     refused(service.ask("/explain/batch", {"rows": [1] * 4}), 413, "rows has 4 rows, and a request may have 3")
     refused(service.ask("/v1/models/credit:explain", {"instances": [1] * 4}), 413, "instances has 4 rows")
-    refused(service.ask("/v1/models/other:explain", {}), 404, "there is no model 'other' here, but 'credit'")
+    refused(
+        service.ask("/v1/models/other:explain", {}), 404, "there is no model 'other' here; this service has 'credit'"
+    )
     refused(service.ask("/v1/models/credit:predict", {}), 501, "it answers :explain, not :predict")
 
 

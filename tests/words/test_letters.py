@@ -109,7 +109,7 @@ def test_a_bad_verdict_gets_no_letter():
     explanation = explained(posterior=True)
     info = replace(explanation.draws.info, doubt="a mode was missed")
     doubted = replace(explanation, draws=replace(explanation.draws, info=info))
-    with pytest.raises(LetterError, match=r"the posterior is not to be trusted: use with care.*a mode was missed"):
+    with pytest.raises(LetterError, match=r"the posterior cannot be trusted: use with care.*a mode was missed"):
         letter(doubted)
 
 

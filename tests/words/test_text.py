@@ -57,7 +57,7 @@ def test_draws_that_are_not_trusted_are_not_read():
     explanation = explained(posterior=True)
     doubted = replace(explanation.draws.info, doubt="something was missed")
     text = replace(explanation, draws=replace(explanation.draws, info=doubted)).to_text(audience="analyst")
-    assert "not to be trusted (use with care)" in text
+    assert "cannot be trusted (use with care)" in text
     assert "% reach the target" not in text
     assert len(text.splitlines()) == 1
     assert "No posterior was drawn" in explained().to_text(audience="analyst")

@@ -191,7 +191,8 @@ def find_costs(table: ExplanationTable, rule: Rule | str) -> tuple[Array, Array,
     explained = (table.diagnostics["status"] != Status.FAILED).to_numpy()
     if len(own) != explained.sum():
         raise ValueError(
-            f"{label!r} has decisions for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
+            f"{label!r} chose a point for only {len(own)} of {explained.sum()} rows: give a rule that chooses for "
+            "all of them"
         )
     cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
     cost[explained], reached[explained] = own["cost"], own["reached"]

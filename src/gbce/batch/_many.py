@@ -173,7 +173,7 @@ class Run:
         if n is None:
             if self.allowance.whole.limited:
                 raise ValueError(
-                    "total_model_rows and total_time need the number of rows, which an iterator does not tell: use "
+                    "total_model_rows and total_time need the number of rows, which an iterator does not give: use "
                     "max_model_rows and time_budget, or give a frame or a Parquet data set"
                 )
             return self.allowance.rows

@@ -160,7 +160,7 @@ class _Filling:
         if beyond or store.run["n"] not in (None, self._n):
             raise ValueError(
                 f"folder {str(store.folder)!r} holds results of a different run (rows changed: there were more than "
-                f"the {self._n} of now). Use another folder, or delete this one."
+                f"the {self._n} given now). Use another folder, or delete this one."
             )
         return StoredTable(store.finish(self._n), run.calls, run.rows)
 
@@ -229,7 +229,7 @@ def _draw_seeds(n: int | None) -> list[int] | int:
 def _as_seeds(seed: Any, n: int | None) -> int | list[int]:
     """Return the seeds of ``n`` rows: one number if they are equal."""
     if n is None and isinstance(seed, (list, tuple, np.ndarray)):
-        raise ValueError("seed: an iterator has one seed for all of its rows, which have their own random numbers")
+        raise ValueError("seed: give one seed for an iterator; each of its rows still gets its own random numbers")
     seeds = seed_numbers(seed, n or 1)
     if max(seeds) > _LARGEST_SEED:
         raise ValueError(f"seed: a store holds seeds up to {_LARGEST_SEED}, not {max(seeds)}")

@@ -204,8 +204,8 @@ class Store:
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"the store {self.folder} could not be written ({error.strerror or error}); the rows before are "
-                "kept: mend that, and the same call goes on from there",
+                f"the store {self.folder} could not be written ({error.strerror or error}); finished rows are "
+                "kept: repeat the call once that is mended, and it continues from there",
             ) from error
 
     def read(self, number: int, columns: list[str] | None = None) -> pd.DataFrame:
@@ -226,8 +226,8 @@ class Store:
         frame, note = self._read_checked(number, None)
         if note["rows"] != rows or len(frame) != n:
             raise ValueError(
-                f"{self.path(number)} holds other rows than positions {start} to {start + n - 1} of this run: the "
-                "rows changed. Use another folder, or give the rows that the run was begun with."
+                f"{self.path(number)} does not hold rows {start} to {start + n - 1} of this run: the rows "
+                "changed. Use another folder, or give the rows that the run began with."
             )
         if frame["position"].tolist() != list(range(start, start + n)):
             raise PartitionError("its positions are not in order")

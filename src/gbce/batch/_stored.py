@@ -150,7 +150,9 @@ class StoredTable:
         """Return all rows as one plain frame by label, with some ``columns`` or all."""
         parts = list(self.frames(columns))
         if not parts:
-            raise ValueError(f"the store {self.folder} has no finished rows yet: explain_many with it goes on")
+            raise ValueError(
+                f"the store {self.folder} has no finished rows yet: run explain_many with store= again to continue"
+            )
         return pd.concat(parts)
 
     def _read(self, number: int, columns: list[str] | None) -> pd.DataFrame:
@@ -160,7 +162,7 @@ class StoredTable:
             frame = self._store.read(number, wanted)
         except PartitionError as error:
             raise FileError(
-                f"{self._store.path(number)} is damaged: {error}; explain_many with this store computes it again"
+                f"{self._store.path(number)} is damaged: {error}; run explain_many with store= again to recompute it"
             ) from error
         labels = frame["label"]
         if self._store.run["labels"] == "int64":

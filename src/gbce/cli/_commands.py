@@ -41,7 +41,7 @@ def _judge(explanation: Explanation, messages: Messages) -> int:
         return DOUBTFUL
     if explanation.draws.info.draws_posterior and explanation.diagnostics["sampling"] != Verdict.TRUSTWORTHY:
         note = say_in_settings(explanation.diagnostics["sampling_note"])
-        messages.say(f"the posterior is not to be trusted: {note}")
+        messages.say(f"the posterior cannot be trusted: {note}")
         return DOUBTFUL
     return OK
 
@@ -50,7 +50,7 @@ def _explain(options: Namespace, messages: Messages) -> int:
     known = ["summary", "text", "json", "html", "png", "gbce"]
     kind = choose_format(options.output, options.format, known, "summary")
     if kind == "gbce" and options.output == STDIN:
-        raise UsageError("an explanation is a file: name it by -o, such as -o row.gbce")
+        raise UsageError("an explanation is a file: name it with -o, such as -o row.gbce")
     question = open_question(options, messages)
     explanation = question.explainer.explain(
         question.rows.iloc[0], question.target, **question.options(options, messages.quiet)
@@ -124,7 +124,7 @@ def _report(options: Namespace, messages: Messages) -> int:
     code = _judge(explanation, messages)
     if kind == "certificate":
         if options.model is None:
-            raise UsageError("a certificate holds the hash of the model file: name it by --model")
+            raise UsageError("a certificate holds the hash of the model file: name the file with --model")
         classes = options.classes.split(",") if options.classes else None
         made = explanation.certificate(options.model, classes=classes, trust_pickle=options.trust_pickle)
         write(str(made.to_json()), options.output)
@@ -156,7 +156,7 @@ def _batch(options: Namespace, messages: Messages) -> int:
     doubted = ~missed & (sampling != str(Verdict.TRUSTWORTHY)) & shared["posterior"]
     if missed.any() or doubted.any():
         parts = [f"{int(missed.sum())} without an answer that reaches the target"] * bool(missed.any())
-        parts += [f"{int(doubted.sum())} whose posterior is not to be trusted"] * bool(doubted.any())
+        parts += [f"{int(doubted.sum())} whose posterior cannot be trusted"] * bool(doubted.any())
         messages.say(f"of {len(table)} rows, {' and '.join(parts)}")
     if len(table) and (status == Status.FAILED).all():
         return FAILED

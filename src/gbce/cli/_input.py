@@ -122,7 +122,7 @@ def read_parts(path: str, kind: str | None, strings: Collection[str] = ()) -> It
     kind = kind or _FORMATS.get(Path(path).suffix.lower()) or ("csv" if path == STDIN else None)
     if kind is None:
         known = ", ".join(sorted(_FORMATS))
-        raise UsageError(f"the format of {path} is not known by its name ({known}): give it by --input")
+        raise UsageError(f"the name of {path} does not show its format ({known}): give it with --input")
     source: Any = sys.stdin.buffer if path == STDIN else path
     if path != STDIN and not Path(path).is_file():
         raise FileNotFoundError(f"there is no table {path}")

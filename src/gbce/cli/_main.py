@@ -104,7 +104,7 @@ def _fail(error: Exception, verbose: bool) -> int:
             return _close_stdout(f"could not write: {error.strerror}")
         return _say(f"{error.filename}: {error.strerror}", FAILED)
     if isinstance(error, MemoryError):
-        return _say("there is not enough memory for this table: use a part of it, or fewer --max-rows", FAILED)
+        return _say("there is not enough memory for this table: use a part of it, or a smaller --max-rows", FAILED)
     known = isinstance(error, (ValueError, TypeError, OSError, ImportError, RuntimeError))
     text = " ".join(str(error).split())
     from gbce.words import say_in_settings

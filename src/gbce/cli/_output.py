@@ -29,7 +29,7 @@ def choose_format(output: str, asked: str | None, known: list[str], usual: str) 
         return usual
     found = _SUFFIXES.get(Path(output).suffix.lower())
     if found not in known:
-        raise UsageError(f"the format of {output} is not known by its name: give it by --format, one of {known}")
+        raise UsageError(f"the name of {output} does not show its format: give it with --format, one of {known}")
     return found
 
 
@@ -41,7 +41,7 @@ def write(content: str | bytes, output: str) -> None:
         return
     if isinstance(content, bytes):
         if sys.stdout.isatty():
-            raise UsageError("this format is not for a terminal: name a file by -o, or redirect the output")
+            raise UsageError("this format is not for a terminal: name a file with -o, or redirect the output")
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 EPILOG = """exit codes:
   0  every row has an answer that reaches the target
-  1  failure: a file, a model or a column is not as it should be
+  1  failure: something is wrong with a file, a model or a column
   2  the command itself is wrong
-  3  finished, but some row is not attained or its posterior is not to be trusted
+  3  finished, but some row misses the target or its posterior cannot be trusted
 """
 _MODEL = "LightGBM, XGBoost, CatBoost, ONNX or skops file, or MLflow folder"
-_DATA = "table that the model was fitted on: CSV, Parquet or JSON lines, by its name; - is standard input"
+_DATA = "table that the model was fitted on: CSV, Parquet or JSON lines, as its name says; - for standard input"
 _TARGET = "what is wanted: a class (approved), '<=140', '>=10', '+10%%', '-5', '0.8..1', 'approved>=0.8'"
 _EXPLANATION = ".gbce file that `gbce explain -o` wrote, or the folder of `gbce batch --store`"
 
@@ -57,7 +57,7 @@ COMMANDS = (
     ),
     Command(
         "review",
-        "Ask today's model about answers that were given earlier: who must be told",
+        "Check earlier answers against today's model, and list who must be notified",
         (
             "gbce review answers/ model.txt -o review.html",
             "gbce review answers/ model.txt --groups years_employed -o told.csv",
@@ -143,7 +143,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA)
     parser.add_argument("-t", "--target", help=f"{_TARGET}; by default that of the settings")
     parser.add_argument("-s", "--settings", metavar="TOML", help="columns, constraints and options; see `gbce init`")
-    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in its order")
+    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in the model's order")
     parser.add_argument("--index", metavar="COLUMN", help="column that names the rows")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
     parser.add_argument("--no-posterior", action="store_true", help="only search for the answer, much faster")
@@ -187,7 +187,7 @@ def _add_batch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="FOLDER",
-        help=("write finished rows there as Parquet, to go on after an interruption; rows are then read in parts"),
+        help=("write finished rows there as Parquet and resume after an interruption; rows are then read in parts"),
     )  # fmt: skip)
     parser.add_argument("--limit", type=int, metavar="N", help="explain only the first rows")
     _add_output(parser, ["csv", "jsonl", "json", "html", "parquet", "summary"], "csv")
@@ -222,7 +222,7 @@ def _add_letters(parser: argparse.ArgumentParser) -> None:
 def _add_review(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="folder of `explain_many(..., store=)` or `gbce batch --store`")
     parser.add_argument("model", metavar="MODEL", help=f"today's model: {_MODEL}")
-    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in its order")
+    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in the model's order")
     parser.add_argument("--groups", metavar="COLUMN", help="also the share of answers that still hold, by group")
     _add_output(parser, ["text", "html", "csv", "jsonl", "parquet", "json"], "text")
     parser.add_argument("--trust-pickle", action="store_true", help="also load pickles; see `gbce explain --help`")
@@ -239,7 +239,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="table that the model was fitted on: CSV, Parquet or JSON lines")
     parser.add_argument("-t", "--target", help=f"of requests that have none: {_TARGET}")
     parser.add_argument("-s", "--settings", metavar="TOML", help="columns, constraints and options; see `gbce init`")
-    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in its order")
+    parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in the model's order")
     parser.add_argument("--index", metavar="COLUMN", help="column that names the rows, and is left out")
     _add_input(parser)
     at = parser.add_argument_group("address")

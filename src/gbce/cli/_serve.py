@@ -26,13 +26,13 @@ def run_service(options: Namespace, ignored: list[str]) -> int:
     if ignored:
         messages.say(f"ignored: {' '.join(ignored)}")
     if options.model == PREDICTOR and not in_kserve:
-        raise UsageError("which predictor? Give its host by --predictor_host")
+        raise UsageError("give the predictor's host with --predictor_host")
     if options.data == "-":
         raise UsageError("the service reads DATA in every worker: it cannot be standard input")
     token = _read_token(options.token_file)
     host = options.host or ("0.0.0.0" if in_kserve else "127.0.0.1")  # in a container its own address is not loopback
     if token is None and not in_kserve and host not in ("127.0.0.1", "::1", "localhost"):
-        messages.say(f"anybody who reaches {host} may ask: set a token by {_TOKEN} or --token-file")
+        messages.say(f"anyone who can reach {host} can send requests: set a token with {_TOKEN} or --token-file")
     limits = Limits(
         batch_rows=options.max_batch, body_bytes=options.max_body, model_rows=options.max_model_rows,
         seconds=options.max_seconds, waiting=options.max_waiting, memory=options.max_memory << 20,

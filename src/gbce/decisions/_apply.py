@@ -344,7 +344,7 @@ def confirm_point(posterior: GibbsPosterior, decision: Decision) -> Decision:
     """Return a decision with the first model's prediction of its point alone; may exceed the budget."""
     evaluated = Evaluated(*(values[None, :].copy() for values in (decision.outputs, decision.loss, decision.reached)))
     if not _evaluate_alone(posterior, decision.x[None, :], [0], evaluated):
-        raise BudgetSpentError("the time is over: the answer cannot be confirmed")
+        raise BudgetSpentError("the time ran out before the answer was confirmed")
     return replace(decision, outputs=evaluated.outputs[0], loss=evaluated.loss[0], reached=evaluated.reached[0])
 
 
@@ -415,7 +415,7 @@ def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evalua
         evaluated.reached[on_path, 0] = False  # unconfirmed
     labels = [candidates.labels[i] for i in np.flatnonzero(differ & together.reached[:, 0])]
     which = f": {', '.join(labels)} would reach the target only in a batch" if labels else ""
-    others = "draws and figures come from batches, and are not to be trusted" if apart else "the rest is rounding"
+    others = "draws and figures come from batches and cannot be trusted" if apart else "the rest is rounding"
     notes.append(
         f"The outputs of {posterior.predictors[0].name} depend on the batch, the rows that are predicted "
         f"together{which}. Decisions and the answer use predictions of each row alone; {others}."

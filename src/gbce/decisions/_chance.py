@@ -137,8 +137,8 @@ class ChanceConstrained(Rule):
     def _describe_spent(self, share: float) -> str:
         """Return a note that the budget ended before a candidate was tested."""
         return (
-            f"{self.label}: the budget ended before a draw was shown to hold; the one with the highest success rate so "
-            f"far was taken, {share:.2f}, an estimate that is biased upwards by this selection."
+            f"{self.label}: the budget ran out before a draw was confirmed; the one with the highest success rate so "
+            f"far was taken ({share:.2f}, an estimate that this selection biases upwards)."
         )
 
     def _describe_bound(self, shown: float) -> str:

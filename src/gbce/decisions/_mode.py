@@ -37,7 +37,9 @@ _NO_SPREAD = 1e-12  # in units of scale: an axis with no more spread than roundi
 def sparsity_path(scene: Scene, polish: bool, requested: int | None) -> Choice:
     """Choose the best point for each number of changes; first the requested number, or the fewest that reach."""
     if not scene.query.sparse:
-        raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
+        raise ValueError(
+            "MAP(changes=...) needs a prior under which features can stay exactly as they are: gbce.Sparse(...)"
+        )
     if requested is not None and requested > len(scene.free):
         raise ValueError(f"MAP(changes={requested}): only {len(scene.free)} features can change")
     most = min(max(_MOST_CHANGES, requested or 0), len(scene.free))
@@ -339,7 +341,7 @@ def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
         if scene.objective(point)[0] < least:
             choice, least = Choice(point.x, point), scene.objective(point)[0]
     if scene.objective(scene.row)[0] <= least:
-        return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change pays.")
+        return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change is worth its cost.")
     return choice
 
 

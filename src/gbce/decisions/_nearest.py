@@ -197,7 +197,7 @@ class Nearest(Rule):
         under = f" with {' and '.join(limits)}" if limits else ""
         note = (
             f"{self.label}: no evaluated point reaches the target ({scene.query.target.describe()}){under}; "
-            "this is the best seen, the point of least loss."
+            "this is the best one seen, with the lowest loss."
         )
         row = scene.row.take(np.isfinite(scene.row.cost))  # unless it violates the conditions of a follow-up question
         points = Points.join([row, scene.draws.known.take(known.allowed)])
@@ -506,7 +506,7 @@ def _predict_first(posterior: GibbsPosterior, x: Array) -> Evaluated:
     """Evaluate points ``(n, d)`` by the first model's own ``predict``, if the budget allows it."""
     first = replace(posterior, predictors=posterior.predictors[:1])
     if replace(first.panel, use_predict=True).affords_first(x) < len(x):
-        raise BudgetSpentError(f"{len(x):,} points to confirm are not within the budget")
+        raise BudgetSpentError(f"{len(x):,} points to confirm exceed the budget")
     return first.evaluate(x, use_predict=True)
 
 

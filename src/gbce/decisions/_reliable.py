@@ -222,7 +222,7 @@ class Reliable(Rule):
         except BudgetSpentError:
             nearest = self._nearest_rule.choose(replace(scene, posterior=None))
             return _take_first(
-                nearest, f"the budget ended before the search did; this is the {_describe_nearest(nearest)}"
+                nearest, f"the budget ran out during the search; this is the {_describe_nearest(nearest)}"
             )
         own = UnderNoise(scene, posterior, self.noise, first_only=True)
         try:
@@ -235,7 +235,7 @@ class Reliable(Rule):
             return self._find_most_reliable(scene, read, nearest) if found is None else found
         except BudgetSpentError:
             return _take_first(
-                nearest, f"the budget ended before the search did; this is the {_describe_nearest(nearest)}"
+                nearest, f"the budget ran out during the search; this is the {_describe_nearest(nearest)}"
             )
 
     def _find_sensible(self, scene: Scene, posterior: GibbsPosterior) -> Choice | None:
@@ -293,7 +293,7 @@ class Reliable(Rule):
         except BudgetSpentError:
             if last is None:
                 raise
-            caveat = "the budget ended before the other half confirmed a point"
+            caveat = "the budget ran out before the other half confirmed a point"
         note = (
             "the most robust point chosen with half of the refitted models, which still works with probability at "
             f"least {search.shown:.4g} {_UNDER_NOISE}; {caveat}"

@@ -265,7 +265,7 @@ class _Search(PointFinder):
             if own is None:
                 continue
             if len(own.reached) < np.count_nonzero(which):
-                raise BudgetSpentError("the time is over: the points cannot be confirmed")
+                raise BudgetSpentError("the time ran out before the points were confirmed")
             same = (own.reached[:, 0] == reached[which]).all()
             outputs[which], reached[which] = own.outputs[:, 0], own.reached[:, 0]
             if same:

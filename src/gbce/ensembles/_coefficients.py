@@ -198,7 +198,7 @@ class PACBayes:
         apart = min(max(round(self.share * n), 2), n - 1)
         reading = read(question, method, prior_sd, noise_sd, standardise=False, learned_from=np.sort(order[:apart]))
         if reading.network or reading.problem.net.sizes[-1] > 1:
-            raise ValueError("PACBayes is for linear models and logistic ones of two classes: give a number as eta")
+            raise ValueError("PACBayes supports linear models and two-class logistic models: give a number as eta")
         known, held = reading.problem.take(order[:apart]), reading.problem.take(order[apart:])
         etas = np.sort(np.asarray(self.grid, dtype=float))[::-1]
         found = [_loss_and_divergence(known.at(eta), held, reading.problem.at(eta), self.clip) for eta in etas]

@@ -241,7 +241,7 @@ def _classify_learner(learner: Any, method: str) -> str:
     if type(learner) not in (LinearRegression, Ridge, LogisticRegression):
         raise TypeError(
             f"{method} supports LinearRegression, Ridge, LogisticRegression, MLPRegressor and "
-            f"MLPClassifier, not of {name}: use gbce.BayesianBootstrap(), which takes any learner"
+            f"MLPClassifier, not {name}: use gbce.BayesianBootstrap(), which takes any learner"
         )
     if getattr(learner, "positive", False):
         raise ValueError(f"{method} does not support positivity constraints on coefficients: set positive=False")

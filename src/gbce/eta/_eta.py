@@ -257,7 +257,9 @@ def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) 
     from sklearn.model_selection import cross_val_score
 
     if not hasattr(model, "fit"):
-        raise TypeError(f"noise_scale cannot refit {type(model).__name__} on folds, it has no fit: give a number")
+        raise TypeError(
+            f"noise_scale cannot refit {type(model).__name__} on folds because it has no fit: give a number"
+        )
     if classifies(model):
         raise TypeError("noise_scale and ModelError with squared loss are for regressors; log loss needs no scale")
     X, y = check_data(model, X, y)

@@ -54,7 +54,7 @@ from gbce.trees import (
 __all__ = ["Decided", "Prover", "add_answer", "decide", "find_safe_box", "state_proof"]
 
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
-_REPLACED = "the best point that the model confirms of the row alone, where it rejects"
+_REPLACED = "the best point that the model confirms; predicting each row alone, it rejects"
 _COPIES = 1_000  # noisy copies of the answer: a share near 0.9 then has a standard error of 0.01
 _FEWEST_COPIES = 100  # with fewer no reliability is reported: its standard error would exceed 0.05
 _MOST_CONFIRMED = 10  # points tried one by one if the model rejects the answer, chosen by hand
@@ -371,7 +371,10 @@ def _judge_by_refits(
         return held, ""
     if n < FEWEST_TO_CONFIRM or confirming is None:
         few = 2 * FEWEST_TO_CONFIRM
-        return held, f"They are too few to confirm it: that takes {few}, half of them held out from the choice."
+        return (
+            held,
+            f"They are too few to confirm it: at least {few} are needed, half of them held out from the choice.",
+        )
     sure = confirms(shares, weights, promised, getattr(policy, "refit_confidence", Reliable.refit_confidence))
     return held, "" if sure else "Too few of these held-out models accept it to confirm it."
 

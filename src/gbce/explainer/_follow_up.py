@@ -183,6 +183,6 @@ def _require_same(before: Array, now: Array | None, name: str) -> None:
         i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite both times is no difference
     raise ValueError(
         f"the explanation was made with another model: {name} returns {now[i]:.4g} where it has {before[i]:.4g}, at "
-        f"one of {len(before)} points that were evaluated again. {ADVICE} (A model with random outputs cannot be used "
-        "again.)"
+        f"one of {len(before)} points that were evaluated again. {ADVICE} (Follow-up questions need a model whose "
+        "outputs are not random.)"
     )

@@ -209,10 +209,10 @@ def note_few_rows(draws: Draws, policy: Rule | None) -> str:
         return ""
     untold = "whether a cheaper point exists"
     if policy is not None and getattr(policy, "probability", None) is None:
-        untold += ", or one that is reached more surely when it is not made exactly"
+        untold += " or a more reliable one"
     return (
-        f"{allowed:,} model rows are few: the search ran on a surrogate fitted to the known outputs, and the model "
-        f"confirmed what it found. They cannot tell {untold}, nor what else reaches the target."
+        f"With only {allowed:,} model rows, the search ran on a surrogate fitted to the known outputs, and the model "
+        f"confirmed what it found. They cannot show {untold}, nor what else reaches the target."
     )
 
 
@@ -238,7 +238,7 @@ def note_calibration(calibration: Calibration | None, eta: float) -> str:
     if calibration is None or calibration.met:
         return ""
     return (
-        f"{calibration.rule} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
+        f"{calibration.rule} could not be met: eta = {eta:g} comes closest, and its figures are below. "
         "Ask for less, widen the prior, or allow a larger budget."
     )
 

@@ -573,7 +573,7 @@ def _name_models(model: Any) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"model: names of models must be strings that are not empty, not {name!r:.80}")
         if name in SEVERAL_MODELS and len(model) > 1:
-            raise ValueError(f"model: {name!r} is what figures of several models are called; choose another name")
+            raise ValueError(f"model: {name!r} is the name of the figures of all models together; choose another name")
     return as_models(list(model.values()), "model"), tuple(model)
 
 

@@ -33,7 +33,7 @@ __all__ = [
 
 
 _NO_SHARE = (
-    "Hardly any draw reaches the target in a way of its own, so there is no strategy to list. explanation.menu() lists "
+    "Too few draws reach the target by the same columns, so there is no strategy to list. explanation.menu() lists "
     "points that reach it."
 )
 _LEAST_SHARE = 0.005  # of a listed strategy: less is printed as 0%
@@ -107,7 +107,7 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     draws, found = explanation.draws, explanation.strategies
     if not draws.info.draws_posterior:
         raise ValueError(
-            f"alternatives are parts of a posterior, and the row was explained without one: {draws.info.advice}"
+            f"alternatives are parts of the posterior, but the row was explained without one: {draws.info.advice}"
         )
     if draws.ess < ENOUGH_ESS:
         raise ValueError(
@@ -178,7 +178,7 @@ def explain_absence(explanation: "Explanation") -> str:
     if explanation.strategies is not None:
         return "No known point of a strategy meets these conditions; explainer.given(...) looks for others."
     return (
-        "Ways to reach the target were not looked for: explainer.explain(...) does so for a table, or with "
+        "No strategies were searched for: explainer.explain(...) does so for a table, or with "
         'eta="auto", if draws reach the target and the budget allows it.'
     )
 

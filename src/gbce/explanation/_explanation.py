@@ -493,7 +493,7 @@ class Explanation(Findings):
         ------
         gbce.words.LetterError
             In one sentence, if a column has no reason, if a protected or immutable column would be advice, if the
-            answer does not reach the target or is not reliable, or if the posterior is not to be trusted; a
+            answer does not reach the target or is not reliable, or if the posterior cannot be trusted; a
             ``ValueError``.
 
         Examples

@@ -206,7 +206,7 @@ def _show_review(found: Review) -> dict[str, Any]:
         )  # fmt: skip
     if affected:
         heads = ("row", "kind", "output now", "output of the answer", "what the answer was")
-        tables.append(_table("Who must be told", heads, affected))
+        tables.append(_table("Who must be notified", heads, affected))
     return _section("Answers under today's model", found.sentences, tables)
 
 

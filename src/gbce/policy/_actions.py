@@ -148,7 +148,7 @@ def actions(
     _require_options(k, share, worth, max_columns, min_reliability, max_candidates, choosing)
     wanted = known.target if target is None else target
     if wanted is None:
-        raise ValueError("the rows have no common target: give target=, one for all of them")
+        raise ValueError("the rows have no common target: give one for all of them with target=")
     rows, grouping = _select_rows(known, groups)
     priced = Prices.of(rows.space, prices)
     budget = budget_of(max_model_rows, time_budget)
@@ -225,7 +225,7 @@ def _select_rows(known: AnsweredRows, groups: Any) -> tuple[AnsweredRows, Array 
     needed = np.flatnonzero(~known.already & ~known.failed)
     if len(needed) < 2:
         raise ValueError(
-            f"{len(needed)} of {len(known)} rows have to be brought to the target: actions for a group need at least 2"
+            f"{len(needed)} of {len(known)} rows miss the target: actions for a group need at least 2 such rows"
         )
     if not known.answered[needed].any():
         raise ValueError(

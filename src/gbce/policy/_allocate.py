@@ -169,7 +169,7 @@ class Allocation:
             lines.append("The solver ran out of time: other rows may do slightly better.")
         if self.n_without:
             rows = "1 row has" if self.n_without == 1 else f"{self.n_without:,} rows have"
-            lines.append(f"{rows} no answer that reaches the target and cannot be helped.")
+            lines.append(f"{rows} no answer that reaches the target, and cannot be helped.")
         return [*lines, "Rows succeed independently of each other, each with the reliability of its answer."]
 
     @property
@@ -350,8 +350,8 @@ def _read_costs(table: Any, known: AnsweredRows, rows: AnsweredRows, costs: Any,
         if changed.any():
             i, j = np.argwhere(changed)[0]
             raise ValueError(
-                f"prices has none for {rows.space.names[j]!r}, which the answer of row {show(rows.labels[i])} changes: "
-                "give its price, or explain the rows with that column immutable"
+                f"prices has no entry for {rows.space.names[j]!r}, which the answer of row {show(rows.labels[i])} "
+                "changes: give its price, or explain the rows with that column immutable"
             )
         return priced.cost(rows.answers, rows.x0), ""
     if costs is None:
@@ -384,7 +384,7 @@ def _match_costs(table: Any, known: AnsweredRows, rows: AnsweredRows, costs: Any
         listed = [whole[place[label]] for label in rows.labels]
     for label, one in zip(rows.labels, listed, strict=True):
         if not is_number(one) or not 0 <= one < np.inf:
-            raise ValueError(f"costs: that of row {show(label)} must be a number of at least 0, not {one!r}")
+            raise ValueError(f"costs: the cost of row {show(label)} must be a number of at least 0, not {one!r}")
     return np.array(listed, dtype=float)
 
 
@@ -417,7 +417,7 @@ def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, pro
     everybody = _chance(p, at_least)
     if everybody < probability:
         raise ValueError(
-            f"at least {at_least:,} rows with probability {probability:g} cannot be had at any cost: helping all "
+            f"at least {at_least:,} rows with probability {probability:g} cannot be achieved at any cost: helping all "
             f"{len(p):,} rows reaches it with probability {everybody:.3f}"
         )
 
@@ -440,8 +440,8 @@ def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, pro
     if budget is not None:
         within = _chance(p[_fill(p, cost, float(budget)).helped], at_least)
         raise ValueError(
-            f"at least {at_least:,} rows with probability {probability:g} were found for {high:,.6g} at the least; "
-            f"the budget of {budget:,.6g} reaches them with probability {within:.3f}"
+            f"at least {at_least:,} rows with probability {probability:g} cost {high:,.6g} at the least; within "
+            f"the budget of {budget:,.6g} the probability is {within:.3f}"
         )
     return cheapest
 

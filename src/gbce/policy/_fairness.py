@@ -353,7 +353,7 @@ def _take_apart(
             )
         value_of[name] = codes[0]
     if rows.target is None or not isinstance(table, ExplanationTable):
-        raise ValueError("protected: stored lines do not tell how the rows were explained; give the table itself")
+        raise ValueError("protected: stored lines do not record how the rows were explained; give the table itself")
     cost = np.where(rows.answered & ~rows.already & ~rows.failed, rows.cost, np.nan)
     lines, lost = {}, 0
     for name in names:
@@ -411,7 +411,7 @@ def _split_gap(own_b: Array, as_a: Array, own_a: Array, as_b: Array, mass: float
 def _judge_by_refits(refits: Any, rows: AnsweredRows, labels: Array, names: list[Any], counted: Array) -> pd.DataFrame:
     """Return the share of answers that refitted models accept, by group, with its errors from rows and from models."""
     if rows.target is None:
-        raise ValueError("refits: stored lines do not tell the target; give the table itself")
+        raise ValueError("refits: stored lines do not record the target; give the table itself")
     where = np.flatnonzero(rows.answered & counted)
     reached = ask_models(refits, rows.space, rows.target, rows.answers[where], rows.x0[where][:100]).reached
     k = len(reached)

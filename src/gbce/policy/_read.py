@@ -133,7 +133,9 @@ def _read_stored(table: StoredTable, explainer: "Explainer | None") -> AnsweredR
     space = table.space if explainer is None else explainer.space
     parts = [_encode_lines(frame.drop(columns="label", errors="ignore"), space) for frame in table.frames()]
     if not parts:
-        raise ValueError(f"the store {table.folder} has no finished rows yet: explain_many with it goes on")
+        raise ValueError(
+            f"the store {table.folder} has no finished rows yet: run explain_many with store= again to continue"
+        )
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_ROW if name != "labels"
     }  # fmt: skip

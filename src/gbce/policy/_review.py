@@ -1,4 +1,4 @@
-"""Review answers that were given earlier under today's model: who is still served, and who must be told."""
+"""Review answers that were given earlier under today's model: who is still served, and who must be notified."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ _MEANINGS = {
     ReviewKind.LOST: "neither the row nor its answer reaches the target any more",
     ReviewKind.ACCEPTED: "the row reaches the target now without any change",
     ReviewKind.KEPT: "the row reached the target, and still does",
-    ReviewKind.REFUSED: "the row reached the target, and does not any more",
+    ReviewKind.REFUSED: "the row reached the target, and no longer does",
     ReviewKind.NEVER: "the row misses the target, and had no answer",
     ReviewKind.FAILED: "the row could not be explained",
 }
@@ -62,7 +62,7 @@ class Review:
     Parameters
     ----------
     table : DataFrame
-        One line per row, by its label: ``kind``; ``notify``, whether the person must be told; ``changes``, what the
+        One line per row, by its label: ``kind``; ``notify``, whether the person must be notified; ``changes``, what the
         answer said; ``output_row`` and ``output_answer`` of today's model.
     target : str
         The target in words.
@@ -92,7 +92,7 @@ class Review:
 
     @property
     def to_notify(self) -> pd.DataFrame:
-        """The lines of the rows whose people must be told."""
+        """The lines of the rows whose people must be notified."""
         return self.table[self.table["notify"]]
 
     @property
@@ -113,18 +113,18 @@ class Review:
                 more = f" and {count - len(named):,} more" if count > len(named) else ""
                 s = "s" * (count != 1)
                 lines.append(
-                    f"{count:,} row{s} of kind {str(kind)!r}, whose people have to be told: {_MEANINGS[kind]} "
+                    f"{count:,} row{s} of kind {str(kind)!r}, the people concerned must be notified: {_MEANINGS[kind]} "
                     f"(row{s} {', '.join(named)}{more})."
                 )
         if not self.table["notify"].any():
-            lines.append("Nobody has to be told anything.")
+            lines.append("Nobody has to be notified.")
         return lines
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
     def __repr__(self) -> str:
-        return f"<Review: {len(self):,} rows, {int(self.table['notify'].sum()):,} to be told; print(...) says more>"
+        return f"<Review: {len(self):,} rows, {int(self.table['notify'].sum()):,} to be notified; print(...) says more>"
 
     def frame(self) -> pd.DataFrame:
         """Return a copy of ``table`` with plain strings."""
@@ -160,7 +160,7 @@ def review(
     explainer: "Explainer | None" = None,
     groups: Any = None,
 ) -> Review:
-    """Ask today's model about answers that were given earlier: who is still served, and who must be told.
+    """Ask today's model about answers that were given earlier: who is still served, and who must be notified.
 
     Each row and each answer is evaluated once, in large batches.
 
@@ -229,7 +229,7 @@ def _list_parts(answers: Any, explainer: "Explainer | None") -> Iterator[Answere
 def _require_target(target: Any) -> Target:
     if target is None:
         raise ValueError(
-            "review: the answers do not tell their target, or have several: give target=, such as gbce.Class('good')"
+            "review: the answers have no recorded target, or several: give target=, such as gbce.Class('good')"
         )
     if not isinstance(target, Target):
         raise ValueError(f"review: target must be a Target such as gbce.Class('good'), not {show(target)}")

@@ -47,7 +47,7 @@ class Prices:
                     f"prices names {show(name)}, which the table does not have; columns are {list(space.names)}"
                 )
             if not is_number(price) or not 0 <= price < np.inf:
-                raise ValueError(f"prices: that of {name!r} must be a number of at least 0, not {price!r}")
+                raise ValueError(f"prices: the price of {name!r} must be a number of at least 0, not {price!r}")
             read.append((str(name), float(price)))
         if not read:
             raise ValueError("prices names no column: leave it out, or give {'hours': 20}, the price of one unit")

@@ -56,9 +56,8 @@ class Memory:
                 if i in again and not _same(stored[keys[i]], value):
                     before, now = np.squeeze(stored[keys[i]]).tolist(), value.tolist()
                     raise ValueError(
-                        f"the outputs in {self.path} are not those of this model: it returns {now} where they say "
-                        f"{before}. Give another model another identity; one whose outputs vary by chance cannot be "
-                        "cached"
+                        f"the outputs in {self.path} are not those of this model: it returns {now} where the file "
+                        f"has {before}. Give each model its own identity; a model with random outputs cannot be cached"
                     )
             self.compared = self.compared or bool(again)
             new = {keys[i]: np.atleast_1d(value) for i, value in zip(todo, computed, strict=True)}
@@ -166,7 +165,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise OSError(f"cache {path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise ValueError(
-            f"cache {path} is no file of outputs, or damaged ({error}): name another, or delete it"
+            f"cache {path} is not a file of outputs, or is damaged ({error}): choose another path, or delete it"
         ) from error
 
 
@@ -190,7 +189,7 @@ class Cache:
             raise TypeError(f"cache must be the path of a file, not {show(path)}")
         path = Path(path)
         if path.is_dir() or not path.parent.is_dir():
-            raise ValueError(f"cache: {path} is no file in a folder that exists")
+            raise ValueError(f"cache: {path} is not a file in an existing folder")
         with _opened(path):
             return cls(path, space)
 
@@ -223,6 +222,6 @@ def _digest_of(model: Any, name: str) -> str:
 
 def _advise(name: str) -> str:
     return (
-        f"{name} cannot be told from other models by its content; give it an identity, such as "
+        f"{name} cannot be recognised by its content; give it an identity, such as "
         "model.identity = 'score, version 3', and change it whenever its outputs change"
     )

@@ -273,8 +273,8 @@ def shares_of_scores(
     n_classes = len(model.classes_)
     if n_classes > 2 and getattr(_final_estimator(model), "decision_function_shape", "ovr") == "ovo":
         raise ValueError(
-            f"{name} has a score for each pair of classes: set its decision_function_shape to 'ovr', which needs no "
-            "new fit, to have one for each class"
+            f"{name} has a score for each pair of classes: set its decision_function_shape to 'ovr' to have one for "
+            "each class, without refitting"
         )
     ask = asking("decision_function")
     return lambda x: shares(ask(x), n_classes)

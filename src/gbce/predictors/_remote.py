@@ -188,7 +188,7 @@ class Remote:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a Remote counts its rows and caches its predictions in one process, and copies of it would pay twice: use "
-            "n_jobs=1, its rows share requests anyway"
+            "n_jobs=1; its rows share requests anyway"
         )
 
     @property
@@ -294,8 +294,8 @@ class Remote:
         sent = self._state.sent
         if self.max_rows is not None and sent + rows > self.max_rows:
             raise BudgetSpentError(
-                f"{rows:,} more rows for {public_url(self.url)} are not within max_rows = {self.max_rows:,}, of which "
-                f"{sent:,} were sent before"
+                f"{rows:,} more rows for {public_url(self.url)} would exceed max_rows = {self.max_rows:,}; {sent:,} "
+                "were sent before"
             )
 
     def _explain(self, reason: str) -> str:

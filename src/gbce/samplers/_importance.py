@@ -81,7 +81,7 @@ class ImportanceInfo(SamplerInfo):
     @property
     def scope(self) -> str:
         """Without a search, regions that no candidate has met are unknown."""
-        return ", as far as weights tell"
+        return ", as far as the weights can tell"
 
     @property
     def advice(self) -> str:

@@ -133,7 +133,7 @@ class BudgetedObjective:
     def require(self, n: int) -> None:
         """Raise if more rows are needed than are left, before any point is built."""
         if n > self.rows_left or self.posterior.affords(n) < n:
-            raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a search")
+            raise BudgetSpentError(f"{n:,} more model rows exceed the limit of a search")
 
 
 def join(now: Points, f: Array, more: Points, trial_f: Array) -> tuple[Points, Array]:

@@ -125,7 +125,7 @@ class Service:
 
     def _require_name(self, name: str) -> None:
         if name != self.name:
-            raise RequestError(404, f"there is no model {name[:80]!r} here, but {self.name!r}")
+            raise RequestError(404, f"there is no model {name[:80]!r} here; this service has {self.name!r}")
 
 
 def build_app(service: Service, when_ready: Callable[[str], None]) -> ASGIApp:

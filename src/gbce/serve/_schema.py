@@ -181,7 +181,8 @@ def _describe_parts() -> dict[str, Any]:
 
 _ERRORS = {
     400: "the body is not JSON", 401: "the token is missing or wrong", 408: "the body did not arrive in time",
-    413: "the body is too large, or has too many rows", 415: "the body is not responses to be JSON, or is compressed",
+    413: "the body is too large, or has too many rows",
+    415: "the content type is not application/json, or the body is compressed",
     422: "the row does not fit the table, or an option is wrong", 429: "too many requests wait; see Retry-After",
     500: "the explanation failed", 502: "the predictor failed",
     503: "no worker is ready, or it ran out of memory", 504: "there was no answer in time",

@@ -56,8 +56,8 @@ _TUNING = _Tuning()
 # reliabilities that the walk aims for by default, denser near 1; "next" never reaches 1
 _WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
-    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
-    "they were selected by, which is optimistic; allow more rows or time"
+    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is that of "
+    "the trials that selected them, which is optimistic; allow more rows or time"
 )
 
 
@@ -197,7 +197,7 @@ class FrontierSearch:
             try:
                 self.posterior.target.accepted()
             except TypeError as error:
-                raise ValueError(f"reliability='next' is not for this target: {error}; use 'share'") from None
+                raise ValueError(f"reliability='next' is not available for this target: {error}; use 'share'") from None
 
     def table(self) -> pd.DataFrame:
         """Find points and return the front; see :meth:`gbce.Explainer.frontier`.

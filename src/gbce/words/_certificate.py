@@ -150,7 +150,7 @@ def certify(
     answer, space = explanation.answer, explanation.space
     if len(explanation.models) > 1:
         raise CertificateError(
-            f"a certificate is about one model, and the row was explained with {len(explanation.models)}"
+            f"a certificate covers one model, but the row was explained with {len(explanation.models)}"
         )
     if answer is None:
         raise CertificateError("there is no answer to certify: the explainer has no policy, or no rule was applied")

@@ -214,7 +214,7 @@ def _refuse_answer(status: str, kind: str, sampling: str, doubt: str = "") -> st
     if status == Status.ALREADY_REACHED or kind == AnswerKind.NOTHING:
         return "the row reaches the target as it is: there is no decision against anybody to explain"
     if sampling:
-        return f"the posterior is not to be trusted: {sampling}"
+        return f"the posterior cannot be trusted: {sampling}"
     if kind != AnswerKind.RELIABLE:
         why = f": {doubt}" if doubt else ""
         return (
@@ -237,7 +237,7 @@ def _compose(
     forbidden = _find_forbidden(facts, ways[0].x, protected)
     if forbidden:
         raise LetterError(
-            f"the answer changes {forbidden!r}, which is protected or cannot be changed and must not be advice: "
+            f"the answer changes {forbidden!r}, which is protected or immutable and must not be advised: "
             "explain the row with it as immutable"
         )
     columns = rank_columns(facts, [way.x for way in ways])
