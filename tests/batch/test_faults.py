@@ -114,7 +114,7 @@ explain(sys.argv[1])
 def test_a_full_disk_is_a_sentence_and_loses_nothing(undisturbed, tmp_path):
     command = [sys.executable, "-c", FULL, str(tmp_path / "s"), os.path.dirname(__file__)]
     ended = subprocess.run(command, capture_output=True, text=True)
-    assert "could not be written (File too large); the rows before are kept" in ended.stderr
+    assert "could not be written (File too large); finished rows are kept" in ended.stderr
     left = sorted(path.name for path in (tmp_path / "s").rglob("*") if path.is_file())
     assert left == [".lock", "run.json"]
     pd.testing.assert_frame_equal(explain(tmp_path / "s").frame(), undisturbed)

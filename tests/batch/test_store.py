@@ -258,7 +258,7 @@ def test_a_damaged_partition_is_computed_again(stored, copied):
         whole = bytearray(path.read_bytes())
         whole[int(rng.integers(len(whole) // 2))] ^= 0xFF
         path.write_bytes(whole[: rng.integers(1, len(whole))] if name.endswith("2.parquet") else whole)
-    with pytest.raises(gbce.FileError, match=r"damaged.*computes it again"):
+    with pytest.raises(gbce.FileError, match=r"damaged.*to recompute it"):
         gbce.load(copied).frame()
     with pytest.warns(UserWarning, match=r"part-00000\d.parquet is damaged and computed again"):
         again = answers_of(copied)

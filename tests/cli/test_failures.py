@@ -113,7 +113,7 @@ def test_wrong_commands(run, question, tmp_path, capsys):
     assert run("explain")[0] == 2
     assert run()[0] == 2
     assert run("explode")[0] == 2
-    fails(run("explain", "model.skops", "applicants.csv", "--row", 0), 2, "what is wanted of the model?")
+    fails(run("explain", "model.skops", "applicants.csv", "--row", 0), 2, "there is no target")
     fails(run("explain", *question, "--row", "A002", "-o", tmp_path / "a.doc"), 2, "does not show its format")
     fails(run("explain", *question, "--row", "A002", "-f", "gbce"), 2, "an explanation is a file")
     fails(run("explain", "model.skops", "-", "--row", "-", "-t", "approved"), 2, "only one of DATA, --rows and --row")

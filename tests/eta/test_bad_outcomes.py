@@ -33,5 +33,5 @@ def test_noise_scale_says_what_is_wrong_with_its_options(option, says):
 
 def test_noise_scale_of_a_function_says_that_it_cannot_be_refitted():
     X = np.random.default_rng(0).normal(size=(20, 2))
-    with pytest.raises(TypeError, match="function on folds, it has no fit"):
+    with pytest.raises(TypeError, match="function on folds because it has no fit"):
         gbce.noise_scale(lambda x: x[:, 0], X, X[:, 0])

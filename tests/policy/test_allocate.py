@@ -113,7 +113,7 @@ def test_bad_input_gets_a_sentence(rows, options, said):
 def test_a_price_that_is_missing_is_named():
     rows = answered_rows(np.array([0.9, 0.8]), space=Space.real(2))
     rows = replace(rows, x0=np.zeros((2, 2)), answers=np.array([[1.0, 0.0], [1.0, 1.0]]))
-    with pytest.raises(ValueError, match="none for 'x2', which the answer of row 'r1' changes"):
+    with pytest.raises(ValueError, match="no entry for 'x2', which the answer of row 'r1' changes"):
         allocate(rows, 5.0, prices={"x1": 1.0})
     nobody = replace(rows, answered=np.zeros(2, dtype=bool))
     with pytest.raises(ValueError, match="nobody can be helped"):

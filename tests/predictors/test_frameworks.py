@@ -122,7 +122,7 @@ def test_svm_without_probabilities_is_explained_and_its_own_decision_counts():
 
 def test_scores_by_pairs_are_refused_with_the_way_out():
     model = SVC(decision_function_shape="ovo").fit(NUMBERS, WORDS[3])
-    with pytest.raises(ValueError, match=r"score for each pair.*'ovr', which needs no new fit"):
+    with pytest.raises(ValueError, match=r"score for each pair.*'ovr' to have one for each class"):
         as_predictor(model, gbce.Space.infer(NUMBERS))
     model.decision_function_shape = "ovr"
     as_predictor(model, gbce.Space.infer(NUMBERS))

@@ -338,7 +338,7 @@ def test_algorithm_one_speaks_of_its_weights_only():
     data = np.random.default_rng(0).normal(size=(50, 2))
     explainer = gbce.Explainer(lambda x: x[:, 0], data, sampler=gbce.Importance())
     explanation = explainer.explain(data[0], gbce.AtLeast(0.5), rules=[], seed=0)
-    assert "as far as weights tell" in explanation.diagnostics["sampling_note"]
+    assert "as far as the weights can tell" in explanation.diagnostics["sampling_note"]
 
 
 def test_nothing_finite_is_met_in_good_order():

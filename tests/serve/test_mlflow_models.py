@@ -53,7 +53,7 @@ def test_answers_are_those_of_the_library_and_fit_in_json(explainer):
 
 
 def test_a_target_is_needed_and_read_as_people_write_it(explainer):
-    with pytest.raises(ValueError, match="what is wanted of the model"):
+    with pytest.raises(ValueError, match="the request has no target"):
         gbce.mlflow._answer(explainer, SETTINGS, ROWS, {"target": ""})
     sure = gbce.mlflow._answer(explainer, SETTINGS, ROWS, {"target": "approved>=0.9"})
     saved = gbce.mlflow._answer(explainer, SETTINGS | {"target": gbce.Class("approved", probability=0.9)}, ROWS, {})

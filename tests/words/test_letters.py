@@ -87,7 +87,7 @@ def test_an_immutable_column_is_never_advice():
     features[j] = replace(features[j], mutable=False)
     space = replace(explanation.space, features=tuple(features))
     forged = replace(explanation, query=replace(explanation.query, space=space))
-    with pytest.raises(LetterError, match="protected or cannot be changed"):
+    with pytest.raises(LetterError, match="protected or immutable"):
         letter(forged)
 
 

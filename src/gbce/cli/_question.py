@@ -47,7 +47,7 @@ def open_question(options: Namespace, messages: Messages, many: bool = False) ->
     settings = read_settings(options.settings)
     text = options.target or settings.target
     if text is None:
-        raise UsageError("the request has no target: give --target, or target in the settings")
+        raise UsageError("there is no target: give it with --target, or in the settings")
     index = options.index or settings.data.get("index")
     picked = None if many else Picked.parse(options.row, index)
     model = load_named_model(options, settings)
