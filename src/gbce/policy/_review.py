@@ -113,7 +113,7 @@ class Review:
                 more = f" and {count - len(named):,} more" if count > len(named) else ""
                 s = "s" * (count != 1)
                 lines.append(
-                    f"{count:,} row{s} of kind {str(kind)!r}, the people concerned must be notified: {_MEANINGS[kind]} "
+                    f"Notify {count:,} row{s} of kind {str(kind)!r}: {_MEANINGS[kind]} "
                     f"(row{s} {', '.join(named)}{more})."
                 )
         if not self.table["notify"].any():
