@@ -16,6 +16,7 @@ from gbce.explanation import Explanation, Status
 from gbce.files import load
 from gbce.metrics import Verdict
 from gbce.predictors import load_model
+from gbce.report import as_text
 from gbce.words import say_in_settings
 
 OK, FAILED, DOUBTFUL = 0, 1, 3  # exit codes, as in _main
@@ -71,7 +72,7 @@ def _write_explanation(explanation: Explanation, kind: str, options: Namespace, 
         write(explanation.to_text(options.language, audience=options.audience), options.output)
     else:
         make: dict[str, Callable[[], Any]] = {
-            "summary": lambda: say_in_settings(explanation.summary()), "json": explanation.to_json,
+            "summary": lambda: as_text(explanation, say_in_settings), "json": explanation.to_json,
             "html": explanation.to_html,
         }  # fmt: skip
         write(make[kind](), options.output)

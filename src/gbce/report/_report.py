@@ -1,7 +1,7 @@
 """Summaries of an explanation: its facts and tables as strings, then laid out as plain text or as HTML."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
@@ -321,11 +321,11 @@ def _format_facts_as_html(facts: list[tuple[str, str]]) -> list[str]:
 # --- plain text ------------------------------------------------------------------------------------------------------
 
 
-def as_text(explanation: Explanation) -> str:
-    """Return the summary as plain text, at most 110 characters wide where the columns allow it."""
+def as_text(explanation: Explanation, say: Callable[[str], str] = str) -> str:
+    """Return the summary as plain text, at most 110 characters wide where the columns allow it; ``say`` words facts."""
     first = _make_opening(explanation)
     lines = [] if first is None else _wrap_opening(first)
-    lines += _wrap_facts(_collect_facts(explanation))
+    lines += _wrap_facts([(name, say(fact)) for name, fact in _collect_facts(explanation)])
     for section in _build_sections(explanation):
         if len(section.table):
             lines += ["", section.title, *_fold_table(section.table)]
