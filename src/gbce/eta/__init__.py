@@ -1,20 +1,16 @@
 """Choosing eta: by a goal for the posterior, or by the prediction error of the model."""
 
-from gbce.eta._eta import (
+from gbce.eta._path import STEEPEST, GoalProgress, Solved, solve_eta, solve_eta_among, solve_eta_nearby
+from gbce.eta._rules import (
     AUTO,
-    STEEPEST,
     Calibration,
     EtaRule,
     ExpectedLoss,
     ModelError,
-    Solved,
     SuccessProbability,
     as_eta,
     as_etas,
     noise_scale,
-    solve_eta,
-    solve_eta_among,
-    solve_eta_nearby,
 )
 
 __all__ = [
@@ -23,6 +19,7 @@ __all__ = [
     "Calibration",
     "EtaRule",
     "ExpectedLoss",
+    "GoalProgress",
     "ModelError",
     "Solved",
     "SuccessProbability",

@@ -16,8 +16,8 @@ from gbce._numerics import MATRIX_UP_TO, TINY, effective_sample_size, log_mean_e
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points
-from gbce.eta import STEEPEST
-from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
+from gbce.eta import STEEPEST, GoalProgress
+from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
 from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
 
@@ -46,9 +46,6 @@ _MAX_RUNGS = 500  # against a pass without end
 _MOST_CELLS = 10_000_000  # numbers in the states kept of one rung: 80 MB; up to 100 coordinates that is all states
 _POWER_ITERATIONS = 15  # enough for a dominant direction; otherwise any direction will do
 _LEAST_WORTH = 10.0  # least effective sample size assumed for a fit
-# A goal is given up after this many rungs on which the shortfall fell by less than this share of the first one, and the
-# loss did not fall to this share of its value before. Chosen by hand.
-_PATIENCE, _CLOSER, _LOWER = 6, 0.01, 0.9
 # A pass towards a target that no point reaches ends when the mean loss is at most this share above the lowest one, and
 # that one fell by less than this share on the last rungs. Chosen by hand: a larger eta can gain no more, and the rungs
 # up to it take hundreds of thousands of rows on a forest.
@@ -235,7 +232,7 @@ def run_tempering(
     """
     end = np.inf if posterior.goal is not None else posterior.mixture.eta
     end = levels[-1] if levels else end
-    now, steps, history = start, StepSizes(), _GoalProgress(None if levels else posterior.goal)
+    now, steps, history = start, StepSizes(), GoalProgress(None if levels else posterior.goal)
     done = TemperingPass([start])
     while now.level < end and not history.finished:
         states = 1.0 if now is start else len(now.points) / n
@@ -257,7 +254,8 @@ def run_tempering(
         if moves.out_of_budget or len(done.rungs) > _MAX_RUNGS:
             done.complete = level == end and moves.sweeps > 0
             break
-        history.add(now, bridge)
+        if history.goal is not None:
+            history.add(now.level, now.points.loss[:, 0], now.points.reached[:, 0], now.weights(bridge))
         if unreached is not None and level < end and unreached.stalls(now, bridge):
             done.complete, done.ended = False, STALLED
             break
@@ -373,36 +371,3 @@ class StallDetector:
         near = mean <= (1 + _NEAR_LOWEST) * self.lowest
         self.rungs = 0 if fell or not near else self.rungs + 1
         return self.rungs >= self.patience
-
-
-@dataclass
-class _GoalProgress:
-    """Tracks whether a goal is met, or to be given up because neither it nor the loss improves."""
-
-    goal: EtaGoal | None
-    shortfall: list[float] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    level: float = 0.0
-
-    def add(self, now: Population, bridge: Bridge) -> None:
-        """Record the shortfall and the mean loss of a rung."""
-        if self.goal is None or now.level < 0:  # below the prior's level the shortfall means nothing
-            return
-        weights = now.weights(bridge)
-        loss, reached = now.points.loss[:, 0], now.points.reached[:, 0]
-        self.shortfall.append(self.goal.shortfall(loss, reached, weights))
-        self.loss.append(float(weights @ loss))
-        self.level = now.level
-
-    @property
-    def finished(self) -> bool:
-        """Whether the goal is met, or given up."""
-        if self.goal is None or not self.shortfall:
-            return False
-        if (self.shortfall[-1] <= 0 and self.level >= self.goal.least) or self.level >= STEEPEST:
-            return True
-        if len(self.shortfall) <= _PATIENCE:
-            return False
-        closer = self.shortfall[-1 - _PATIENCE] - self.shortfall[-1] > _CLOSER * abs(self.shortfall[0])
-        lower = self.loss[-1] < _LOWER * self.loss[-1 - _PATIENCE]
-        return not (closer or lower)

@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 from gbce._numerics import normalise, resample_systematically
 from gbce.base import Array
-from gbce.eta import STEEPEST
-from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.eta import STEEPEST, GoalProgress
+from gbce.posterior import GibbsPosterior
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
 from gbce.trees._neighbourhoods import SHARE, Places, find_places, is_covered, measure_missed
 
@@ -34,9 +34,6 @@ class Tuning:
     # The last rung lies this much above the eta that seems to meet a goal, so as to include it. At 1.05 every second
     # run had to go on and begin its last rung anew.
     beyond: float = 1.2
-    patience: int = 6  # rungs: a goal is given up if the shortfall fell by less than 1% of the first on so many,
-    closer: float = 0.01
-    lower: float = 0.9  # and the mean loss did not fall to this share
     most_rungs: int = 500
     first_level: float = 1e-6
     prior_points: int = 500  # points of the prior and of the other rungs that are kept, so that other etas can be had
@@ -118,9 +115,9 @@ class Climb:
     complete: bool = True
 
     @cached_property
-    def progress(self) -> "Progress":
+    def progress(self) -> GoalProgress:
         """Progress towards the goal."""
-        return Progress(self.posterior.goal)
+        return GoalProgress(self.posterior.goal)
 
     @property
     def posterior(self) -> GibbsPosterior:
@@ -134,11 +131,23 @@ class Climb:
     def run(self) -> None:
         """Climb, and keep the points of every rung."""
         self.rungs.append(self._start())
-        self.progress.add(self.rungs[0])
+        self._record(self.rungs[0])
         self._climb()
         self._extend()
-        while self.can_go_on and self.progress.shortfall_of(self.rungs[-1]) > 0:
+        while self.can_go_on and self._misses_goal():
             self.go_on()
+
+    def _record(self, now: Rung) -> None:
+        """Record how far a rung is from the goal."""
+        weights = now.weights(np.zeros(len(now.points)))
+        self.progress.add(now.level, now.points.loss[:, 0], now.points.reached[:, 0], weights)
+
+    def _misses_goal(self) -> bool:
+        """Whether the draws of the last rung do not meet the goal."""
+        last, goal = self.rungs[-1], self.posterior.goal
+        weights = last.weights(np.zeros(len(last.points)))
+        shortfall = 0.0 if goal is None else goal.shortfall(last.points.loss[:, 0], last.points.reached[:, 0], weights)
+        return shortfall > 0
 
     @property
     def can_go_on(self) -> bool:
@@ -171,7 +180,7 @@ class Climb:
             self.rungs.append(self._resample(pool, level, self.n_draws))  # independent draws, up to some that repeat
         else:
             self.rungs.append(self._move(self._resample(pool, level, self.n_points)))
-        self.progress.add(self.rungs[-1])
+        self._record(self.rungs[-1])
 
     def _start(self) -> Rung:
         """Return points of the prior."""
@@ -276,45 +285,3 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
         if high - low <= 1e-4 * high:
             break
     return high
-
-
-@dataclass
-class Progress:
-    """Tracks whether a goal is met, or to be given up because neither it nor the loss improves."""
-
-    goal: EtaGoal | None
-    shortfall: list[float] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    level: float = 0.0
-
-    def add(self, now: Rung) -> None:
-        """Record the shortfall and the mean loss of a rung."""
-        if self.goal is not None:
-            self.shortfall.append(self.shortfall_of(now))
-            self.loss.append(float(now.weights(np.zeros(len(now.points))) @ now.points.loss[:, 0]))
-            self.level = now.level
-
-    def shortfall_of(self, now: Rung) -> float:
-        """Return the shortfall of the points of a rung; zero without a goal."""
-        if self.goal is None:
-            return 0.0
-        weights = now.weights(np.zeros(len(now.points)))
-        return self.goal.shortfall(now.points.loss[:, 0], now.points.reached[:, 0], weights)
-
-    @property
-    def met(self) -> bool:
-        """Whether the last rung met the goal, at an eta that is large enough for it."""
-        return self.goal is not None and self.shortfall[-1] <= 0 and self.level >= self.goal.least
-
-    @property
-    def finished(self) -> bool:
-        """Whether the goal is met, or given up."""
-        if self.goal is None:
-            return False
-        if self.met or self.level >= STEEPEST:
-            return True
-        if len(self.shortfall) <= TUNING.patience:
-            return False
-        before = -1 - TUNING.patience
-        closer = self.shortfall[before] - self.shortfall[-1] > TUNING.closer * abs(self.shortfall[0])
-        return not (closer or self.loss[-1] < TUNING.lower * self.loss[before])
