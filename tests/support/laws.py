@@ -26,10 +26,15 @@ def close(value, exact, se, what, draws=None):
     assert np.all(np.abs(value - exact) <= many * se), f"{what}: {value} is not {exact} within {many:.1f} x {se}"
 
 
-def small_error(se, size, what):
-    """The error is small enough for agreement to mean something."""
+def small_error(se, size, what, draws=None):
+    """The error is small enough for agreement to mean something, but for what a heavy tail of the weights adds to it.
+
+    Runs that rarely agree are to be used with care, and their errors then count what their weights have not seen: at a
+    shape of 0.8 they are four times as large.
+    """
+    most = 0.2 if draws is None else 0.2 * draws.tail_factor
     # estimated between a few islands, an error varies by itself
-    assert np.all(np.asarray(se) < 0.2 * np.maximum(np.abs(size), 0.5)), f"{what}: error {se} is too large"
+    assert np.all(np.asarray(se) < most * np.maximum(np.abs(size), 0.5)), f"{what}: error {se} is too large"
 
 
 def figures_agree(explanation, exact):
@@ -51,4 +56,4 @@ def figures_agree(explanation, exact):
         else:
             got, se = table[what], table[f"{what}_se"]
         close(got, value, se, what, draws)
-        small_error(se, value, what)
+        small_error(se, value, what, draws)

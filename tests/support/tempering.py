@@ -48,7 +48,7 @@ def agrees(draws, values, exact, what, size=None):
     got = draws.mean(values)
     se = draws.standard_error(values - got)
     close(got, exact, se, what, draws)
-    small_error(se, exact if size is None else size, what)
+    small_error(se, exact if size is None else size, what, draws)
 
 
 def evidence_agrees(draws, exact, least=0.4):
