@@ -212,7 +212,7 @@ class Budget:
     ceiling: int | None = None
     rows: int = 0
     met_ceiling: bool = False
-    lifted: bool = False  # whether the ceiling was raised
+    lifted: bool = False  # whether the ceiling was raised, or is not to be
     watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
     lost: dict[int, str] = field(default_factory=dict, repr=False)  # models that hang, with the error message
@@ -378,9 +378,9 @@ class Budget:
         if self.whole is not None:
             self.whole.begin(stage)
 
-    def under(self, ceiling: int) -> "Budget":
-        """Return an otherwise unlimited share with a ceiling of so many rows."""
-        return Budget(whole=self, ceiling=ceiling, paces=self.paces)
+    def under(self, ceiling: int, *, rises: bool = True) -> "Budget":
+        """Return an otherwise unlimited share with a ceiling of so many rows, which can be lifted if it ``rises``."""
+        return Budget(whole=self, ceiling=ceiling, lifted=not rises, paces=self.paces)
 
     def lift(self) -> None:
         """Raise the ceiling, if any, once."""

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 import gbce
 from gbce.budget import Budget, BudgetSpentError
 from gbce.draws import Points
-from gbce.explainer._notes import ROWS_TIMES, limit_sampling
+from gbce.explainer._notes import GOAL_ROWS_TIMES, ROWS_TIMES, limit_sampling
 from gbce.posterior import Mixture
 from gbce.samplers._tempering import STALLED, Bridge, Population, StallDetector
 
@@ -181,6 +181,29 @@ def test_a_point_that_reaches_lifts_the_limit():
     posterior.evaluate(np.array([[3.0, 3.0]]))
     assert posterior.budget.ceiling == 3_000
     assert replace(posterior).affords(10**9) == 3_000 - 2
+
+
+def test_a_limit_where_eta_is_sought_is_lower_and_does_not_rise():
+    limited = limit_sampling(Budget(), gbce.SMC(), 2, False, seeks_eta=True)
+    assert limited.rows_left == 2 * GOAL_ROWS_TIMES * USUAL
+    assert GOAL_ROWS_TIMES * USUAL <= 200_000
+    limited.lift()
+    assert limited.rows_left == 2 * GOAL_ROWS_TIMES * USUAL
+    assert limit_sampling(Budget(max_rows=10), gbce.SMC(), 1, False, seeks_eta=True).max_rows == 10
+
+
+@pytest.mark.parametrize("times", [0.3, 0.8, 1.5])
+def test_draws_for_a_goal_end_at_the_limit_and_say_so(times, monkeypatch):
+    """With limits below what this question takes: never more rows, and a verdict that knows whether it was finished."""
+    monkeypatch.setattr("gbce.explainer._notes.GOAL_ROWS_TIMES", times)
+    data = np.random.default_rng(0).normal(size=(300, 6))
+    explanation = gbce.Explainer(rugged, data, eta="auto").explain(data[0], gbce.AtLeast(25, scale=5), rules=[], seed=0)
+    facts = explanation.diagnostics
+    assert facts["n_model_rows"] <= times * USUAL + 10_000  # with the row itself, training rows and alternatives
+    assert np.isfinite(explanation.draws.weights).all()
+    finished = facts["sampling"] != "not finished"
+    assert finished == facts["complete"]
+    assert finished or any("the default limit: this is the posterior" in note for note in explanation.notes)
 
 
 def test_what_is_reached_but_not_sampled_ends_too(monkeypatch):

@@ -333,7 +333,8 @@ class Session:
     def _sample(self, posterior: GibbsPosterior, query: Query, share: float) -> _Sampled:
         """Draw with a share of the budget: on the cells of tree ensembles if that is the default, or by the sampler."""
         budget, rng = posterior.budget, stream(query.seed, SAMPLING, query.key)
-        spending = limit_sampling(budget.share(share), self.sampler, len(posterior.predictors), self.jointly)
+        seeks_eta, n_models = posterior.goal is not None, len(posterior.predictors)
+        spending = limit_sampling(budget.share(share), self.sampler, n_models, self.jointly, seeks_eta)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
         draws, cover = self._draw(allowed, rng)

@@ -138,15 +138,17 @@ class SearchFirst:
             if eta is None:
                 break
             draws, met = self._solve_at(eta)
-            if met and (best is None or draws.ess > best[0].ess):
+            if met and (best is None or _rank(draws) > _rank(best[0])):
                 best = replace(draws, info=replace(draws.info, goal_met=True)), self.coverage
             solved, share = draws.rungs[-1], draws.ess / self.n_effective
             near = abs(solved - eta) <= _NEAR * max(solved, eta)
             # a tempered run again would take as many rows, for hardly better draws
             if met and (draws.info.tempered or (share >= _LOST and (near or share >= KEPT))):
                 break
+            if best is not None and not self._can_search:  # no rows are left for another eta
+                break
             eta = solved if met or solved != eta else None
-        if best is None or best[0].ess < _FEWEST_EFFECTIVE:
+        if best is None or (best[0].ess < _FEWEST_EFFECTIVE and self._can_search):
             return self._temper_for_goal()
         draws, self.coverage = best
         return draws
@@ -428,6 +430,11 @@ class SearchFirst:
                 reason = "the draws miss mass near modes that a search found"
         info = replace(run.info, doubt=reason, sites=len(self._modes) if self.found else None)
         return self._add_seen(replace(run.draws, info=info), run.coverage)
+
+
+def _rank(draws: Draws) -> tuple[bool, float]:
+    """Return what makes draws better than others: first that their run was finished, then their effective size."""
+    return draws.info.complete, draws.ess
 
 
 def _describe_missed(n: int) -> str | None:
