@@ -9,7 +9,7 @@ from gbce.draws import Draws, SamplerInfo
 from gbce.metrics import POINT_FIGURES, Diagnosis, Neighbours, PointFigure, Verdict, success_probability
 from gbce.posterior import Mixture
 from gbce.samplers._chains import ChainsInfo
-from gbce.samplers._smc import SMCInfo
+from gbce.samplers._importance import SMCInfo
 from support.scenes import points, scene_of
 
 DATA = np.random.default_rng(0).normal(size=(60, 2))

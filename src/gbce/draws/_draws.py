@@ -29,8 +29,6 @@ from gbce.space import Places, Space
 if TYPE_CHECKING:
     from gbce.metrics import Noise
 
-__all__ = ["Draws", "Scene", "log_target"]
-
 # --- draws -----------------------------------------------------------------------------------------------------------
 
 _COLUMNS = 16  # figures compared in one block that fits into the processor's cache; results do not depend on it

@@ -10,8 +10,6 @@ from gbce._numerics import MEMORY_CELLS
 from gbce.base import Array
 from gbce.posterior import Evaluated, GibbsPosterior
 
-__all__ = ["PRIOR_LEVELS", "TAIL_LEVELS", "ExactFigures", "Points", "PoolRecord", "SamplerInfo"]
-
 _DTYPES = (float, float, bool)  # outputs, losses, verdicts
 # Levels at which prior quantiles are stored: they include the ends of the usual intervals (50, 80, 90 and 95%) and are
 # dense enough to interpolate in a plot. A convention; no table depends on it.

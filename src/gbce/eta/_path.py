@@ -12,8 +12,6 @@ from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import EtaGoal, Mixture
 
-__all__ = ["STEEPEST", "GoalProgress", "Solved", "solve_eta", "solve_eta_among", "solve_eta_nearby"]
-
 # --- search along the path -------------------------------------------------------------------------------------------
 
 STEEPEST = 1e12  # the largest eta considered; chosen by hand, far beyond any use

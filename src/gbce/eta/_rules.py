@@ -12,18 +12,6 @@ from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array, Target
 from gbce.predictors import check_data, classifies, folds_of
 
-__all__ = [
-    "AUTO",
-    "Calibration",
-    "EtaRule",
-    "ExpectedLoss",
-    "ModelError",
-    "SuccessProbability",
-    "as_eta",
-    "as_etas",
-    "noise_scale",
-]
-
 # --- goals for the posterior -----------------------------------------------------------------------------------------
 
 

@@ -18,19 +18,6 @@ from gbce.priors import LocatedPrior
 if TYPE_CHECKING:
     from gbce.trees import CellReader, CellTrees
 
-__all__ = [
-    "Combine",
-    "Entropic",
-    "EtaGoal",
-    "Evaluated",
-    "GibbsPosterior",
-    "Mixture",
-    "as_weights",
-    "entropic",
-    "run_together",
-    "weights_from_risk",
-]
-
 # --- combining losses ------------------------------------------------------------------------------------------------
 
 NAMED = ("any", "all", "average")

@@ -22,8 +22,6 @@ from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, draw_candidates
 from gbce.samplers._moves import Kernel, Slice, StepSizes
 from gbce.samplers._smc import SMC
 
-__all__ = ["Chains"]
-
 KernelName = Literal["pcn", "elliptical"]
 
 _LEAST_CHAINS, _LEAST_STEPS = 4, 10  # to compare chains, and their halves, at all (a convention)

@@ -11,8 +11,6 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["N_DRAWS", "PRIOR_DRAWS", "Importance", "SMCInfo", "draw_candidates", "weigh_candidates"]
-
 N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
 PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few such points; no model call
 

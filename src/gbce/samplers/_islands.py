@@ -25,8 +25,6 @@ from gbce.samplers._tempering import (
     run_tempering,
 )
 
-__all__ = ["LEAST_ISLANDS", "Coverage", "Islands", "Run", "estimate_mass_around", "shows_missed_mass"]
-
 # --- coverage --------------------------------------------------------------------------------------------------------
 
 # Share of the mass: a point at which a single draw would carry more lies where the pool has next to no draws. With a

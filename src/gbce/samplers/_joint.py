@@ -19,8 +19,6 @@ from gbce.posterior import Evaluated, GibbsPosterior, Mixture
 from gbce.predictors import Panel
 from gbce.priors import LocatedPrior, Placed
 
-__all__ = ["MANY_MODELS", "sample_jointly"]
-
 MANY_MODELS = 20  # from which points carry a model index, unless the user says otherwise; by hand
 _PRIOR_POINTS = 500  # evaluated by every model beside the draws, for the prior and smaller etas; by hand
 _BLOCKS = 20  # of independent candidates, for errors between them; Student's factor is then 1.07

@@ -19,8 +19,6 @@ from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Kernel", "Learned", "NormalComponent", "Slice", "StepSizes", "correlate_with_start"]
-
 _PLAIN, _PARTIAL, _FITTED, _HOP, _REDRAW = 0, 1, 2, 3, 4  # the kinds of moves, as positions
 # These numbers change how fast points move, never their distribution. They were chosen by hand, except where a
 # reference is given.

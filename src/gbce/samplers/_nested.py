@@ -17,8 +17,6 @@ from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
 from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, draw_candidates
 
-__all__ = ["Nested"]
-
 _BATCH = 100  # points per model call (by hand)
 _LEAST_LIVE = 50  # of n_live: with fewer, there is too little to learn a shell from (by hand)
 _LIVE_PER_DIMENSION = 4  # live points per coordinate, at least (by hand)

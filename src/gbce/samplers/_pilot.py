@@ -22,8 +22,6 @@ from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
 from gbce.samplers._tilts import TiltedProduct, tilt
 
-__all__ = ["Pilot", "find_first_eta"]
-
 # Points and sweeps of the tempered run. On four networks and regressions, two rows each, its eta was within a factor
 # of two of the solution.
 _TEMPERED_POINTS, _SWEEPS = 200, 8

@@ -19,8 +19,6 @@ from gbce.predictors import Partition
 from gbce.samplers._moves import NormalComponent
 from gbce.samplers._tilts import TiltedProduct
 
-__all__ = ["MixtureProposal", "ProductOfMarginals", "Strata", "join_proposals"]
-
 # Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
 _MOST_STRATA = 512
 _MOST_POINTS = 3_000  # that a tree is fitted to

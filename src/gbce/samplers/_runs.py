@@ -20,20 +20,6 @@ from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals, Strata
 from gbce.samplers._tilts import TiltedProduct, tilt
 from gbce.search import Modes
 
-__all__ = [
-    "KEPT",
-    "MOST_FOR_EFFECTIVE",
-    "WIDER",
-    "Agreement",
-    "ProposalRun",
-    "compare_runs",
-    "initial_proposal",
-    "least_rows_for_runs",
-    "pool_runs",
-    "rows_for_run",
-    "run_proposal",
-]
-
 # Initial proposal; chosen by hand: adaptation corrects it, and the weights show what it does not correct.
 _DEFENCE = 0.2  # share of N(0, I) among the draws of a run
 _MOVED = 0.05  # latent standard deviations below which a mode leaves a coordinate unchanged

@@ -44,8 +44,6 @@ from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, StallDetector
 from gbce.search import Modes, neg_log_density_of
 
-__all__ = ["SearchFirst"]
-
 # Chosen by hand.
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Least rows for which a search and two runs are of use: the sum of both. With fewer, prior draws are tempered.

@@ -9,13 +9,11 @@ from gbce._validation import is_count, is_number, require_counts
 from gbce.budget import BudgetSpentError
 from gbce.draws import Covering, Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior
-from gbce.samplers._importance import N_DRAWS, SMCInfo, draw_candidates, weigh_candidates
+from gbce.samplers._importance import N_DRAWS, draw_candidates, weigh_candidates
 from gbce.samplers._islands import LEAST_ISLANDS, Islands
 from gbce.samplers._search_first import SearchFirst
 from gbce.samplers._starts import Starts
 from gbce.trees import read_models
-
-__all__ = ["SMC", "SMCInfo", "SearchOnly"]
 
 _FIRST_CANDIDATES = 3_000  # prior draws; enough for the default precision where a third of them counts
 _QUICK = 0.05  # precision of a first result

@@ -13,8 +13,6 @@ from gbce.posterior import GibbsPosterior, run_together
 from gbce.samplers._importance import draw_candidates
 from gbce.search import Memory, Modes, neg_log_density_of, rows_for_search, search_modes
 
-__all__ = ["Starts"]
-
 # Chosen by hand: more starts find more modes, each costs about fifty rows.
 _KNOWN = 96  # training rows of one search
 _GROUPS = 12  # of training rows, by loss: those that just miss the target may be much nearer

@@ -21,18 +21,6 @@ from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
 from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
 
-__all__ = [
-    "ENOUGH",
-    "STALLED",
-    "Bridge",
-    "Population",
-    "StallDetector",
-    "TemperingPass",
-    "log_density",
-    "recycle",
-    "run_tempering",
-]
-
 _HALVINGS = 200  # at most; near the prior a level may be tiny, and bisection stops at the precision below
 _LEVEL_PRECISION = 1e-3  # relative, of a step: the effective size need not be met exactly
 _LEAST_STEP = 1e-12  # relative, of a level: a shorter step is rounding

@@ -18,8 +18,6 @@ from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
 
-__all__ = ["TiltedProduct", "tilt"]
-
 # Chosen by hand, as draws are weighted by their density.
 _STEPS, _DEPTH = 28, 0.6  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
