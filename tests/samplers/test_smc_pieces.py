@@ -13,8 +13,8 @@ from gbce.draws._draws import _error_of_sum
 from gbce.posterior import Mixture
 from gbce.samplers._importance import draw_candidates
 from gbce.samplers._islands import Islands
-from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
-from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
+from gbce.samplers._moves import Kernel, Learned, StepSizes, correlate_with_start
+from gbce.samplers._proposals import MixtureProposal, NormalComponent, ProductOfMarginals
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, Population, _make_kernel
 from support.laws import close

@@ -11,8 +11,7 @@ from sklearn.datasets import load_diabetes
 import gbce
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
 from gbce.samplers import _runs
-from gbce.samplers._moves import NormalComponent
-from gbce.samplers._proposals import _EDGES, MixtureProposal, ProductOfMarginals, Strata, _find_bins
+from gbce.samplers._proposals import _EDGES, MixtureProposal, NormalComponent, ProductOfMarginals, Strata, _find_bins
 
 CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
 

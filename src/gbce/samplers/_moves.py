@@ -9,15 +9,15 @@ they move.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import MATRIX_UP_TO
 from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
+from gbce.samplers._proposals import MixtureProposal, NormalComponent, ProductOfMarginals
 
 _PLAIN, _PARTIAL, _FITTED, _HOP, _REDRAW = 0, 1, 2, 3, 4  # the kinds of moves, as positions
 # These numbers change how fast points move, never their distribution. They were chosen by hand, except where a
@@ -38,87 +38,9 @@ _ADAPTATION = 2.0  # change of a log step per unit of excess acceptance
 _SMALLEST_STEP = 1e-4  # limit of adaptation
 _FIRST_STEPS = {"plain": 0.5, "partial": 0.9, "fitted": 0.9}  # they adapt within a few sweeps
 _JITTER = 0.4  # of each point's own step, on the log scale: no one scale fits everywhere
-_MOST_PER_POINT = 0.9  # coordinates per effective point: beyond one, the correction of the spread breaks down
-_LEAST_VARIANCE = 1e-8  # of a fitted direction: with none, points could not leave a plane
-_MEAN_ERRORS = 2.0  # standard errors below which a coordinate of a fitted mean is set to zero
-_NEGLIGIBLE = 1e-9  # of the largest weight: far fewer points are left where a posterior has little of the prior's mass
 _MAX_ANGLES = 40  # in one sweep; two to ten are usual, so that stopping is rare
 
 # --- moves of a population --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NormalComponent:
-    """A normal distribution on the latent space that differs from ``N(0, I)`` in a few directions only.
-
-    Its covariance is ``I + U diag(variance - 1) U'``. Directions in which nothing was learned keep ``N(0, 1)``, so that
-    a fit to a thousand points is safe in a hundred dimensions.
-    """
-
-    mean: Array  # (m,): centre
-    directions: Array  # (m, k): ``U``, orthonormal columns
-    variance: Array  # (k,): along each of them
-
-    @classmethod
-    def fit(cls, z: Array, weights: Array, n: float) -> "NormalComponent":
-        """Fit to weighted points ``(N, m)`` with an effective sample size of ``n``.
-
-        Eigenvalues within the sampling spread of ``n`` points of unit variance are set to one; those beyond it are
-        corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005). Coordinates of the mean within
-        its standard error of zero are set to zero.
-        """
-        if z.shape[1] > MATRIX_UP_TO:  # there a covariance of all points takes most of the time
-            counts = weights > _NEGLIGIBLE * weights.max()
-            z, weights = z[counts], weights[counts] / weights[counts].sum()
-        mean = weights @ z
-        offset = z - mean
-        value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
-        ratio = min(z.shape[1] / n, _MOST_PER_POINT)
-        beyond = value > (1 + np.sqrt(ratio)) ** 2
-        if z.shape[1] <= _MOST_PER_POINT * n:  # fewer points leave directions without any spread, which means nothing
-            beyond |= value < (1 - np.sqrt(ratio)) ** 2
-        seen = np.maximum(value[beyond], _LEAST_VARIANCE)
-        moment = seen + 1 - ratio
-        root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
-        variance = 0.5 * (moment + np.where(seen > 1, root, -root))
-        error = np.sqrt(np.minimum(weights @ np.square(offset), 1.0) / n)
-        mean = np.where(np.abs(mean) > _MEAN_ERRORS * error, mean, 0.0)
-        return cls(mean, vector[:, beyond], np.maximum(variance, _LEAST_VARIANCE))
-
-    def widen(self, by: float) -> "NormalComponent":
-        """Return the distribution with ``by`` times the variance in every learned direction."""
-        return replace(self, variance=by * self.variance)
-
-    @property
-    def dimension(self) -> int:
-        """Number of latent coordinates."""
-        return len(self.mean)
-
-    def transform(self, e: Array) -> Array:
-        """Turn standard normal noise ``(n, m)`` into draws."""
-        return self.mean + self.noise(e)
-
-    def noise(self, e: Array) -> Array:
-        """Turn standard normal noise ``(n, m)`` into centred noise of this covariance."""
-        return e + ((e @ self.directions) * (np.sqrt(self.variance) - 1)) @ self.directions.T
-
-    def log_ratio(self, z: Array) -> Array:
-        """Return the log density ``(n,)`` against ``N(0, I)``, up to a constant."""
-        offset = z - self.mean
-        along = np.square(offset @ self.directions) @ (1 / self.variance - 1)
-        return -0.5 * (np.square(offset).sum(axis=1) + along - np.square(z).sum(axis=1))
-
-
-class Marginals(Protocol):
-    """A product distribution on the latent space."""
-
-    def transform(self, e: Array) -> Array:
-        """Turn standard normal noise ``(n, m)`` into draws."""
-        ...
-
-    def log_densities(self, z: Array) -> Array:
-        """Return the log density ``(n, m)`` of each coordinate against ``N(0, 1)``."""
-        ...
 
 
 class Learned(NamedTuple):
@@ -126,19 +48,7 @@ class Learned(NamedTuple):
 
     component: NormalComponent
     points: Array
-    marginals: Marginals | None = None  # where columns may stay unchanged
-
-
-class Jumps(Protocol):
-    """An independence proposal, fixed before any point moved."""
-
-    def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """Draw ``n`` latent points ``(n, m)``."""
-        ...
-
-    def log_component_density(self, z: Array) -> Array:
-        """Return the log density ``(n,)`` against ``N(0, I)``."""
-        ...
+    marginals: ProductOfMarginals | None = None  # where columns may stay unchanged
 
 
 class StepSizes(NamedTuple):
@@ -183,7 +93,7 @@ class Kernel:
     u: Callable[[Points], Array]  # negative log density of evaluated points against ``N(0, I)``, ``(n,)``
     learned: Sequence[Learned] = ()  # empty for pCN alone
     half: Array | None = None  # (n,): Which of them each point uses
-    jumps: Jumps | None = None  # replaces the fitted normal for half of the bold proposals
+    jumps: MixtureProposal | None = None  # replaces the fitted normal for half of the bold proposals
 
     def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every point once."""

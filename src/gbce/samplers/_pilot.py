@@ -16,8 +16,7 @@ from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._islands import LEAST_ISLANDS, Islands, draw_start_if_affordable
-from gbce.samplers._moves import NormalComponent
-from gbce.samplers._proposals import MixtureProposal
+from gbce.samplers._proposals import MixtureProposal, NormalComponent
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
 from gbce.samplers._tilts import TiltedProduct, tilt

@@ -16,7 +16,6 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from gbce._numerics import MATRIX_UP_TO, TINY, log_sum_exp, normalise
 from gbce.base import Array
 from gbce.predictors import Partition
-from gbce.samplers._moves import NormalComponent
 from gbce.samplers._tilts import TiltedProduct
 
 # Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
@@ -26,6 +25,12 @@ _SPLIT = 40  # columns of a wide table that it may split, those with the largest
 _IRRELEVANT = 25.0  # potential above the lowest: less than exp(-25) of the density at the mode
 _FLATTER = 0.5  # power of the estimated masses for half of the draws, because estimates may be far off
 _LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
+
+# Normals; chosen by hand.
+_MOST_PER_POINT = 0.9  # coordinates per effective point: beyond one, the correction of the spread breaks down
+_LEAST_VARIANCE = 1e-8  # of a fitted direction: with none, points could not leave a plane
+_MEAN_ERRORS = 2.0  # standard errors below which a coordinate of a fitted mean is set to zero
+_NEGLIGIBLE = 1e-9  # of the largest weight: far fewer points are left where a posterior has little of the prior's mass
 
 # Products of marginals; chosen by hand, as draws are weighted by their density.
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
@@ -144,6 +149,71 @@ def _draw_truncated(rng: np.random.Generator, low: Array, high: Array) -> Array:
     z = ndtri(np.clip(below + rng.random(len(low)) * (up_to - below), np.nextafter(0, 1), _LARGEST))
     z = np.clip(z, a, b)
     return np.where(flip, -z, z)
+
+
+# --- normals ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NormalComponent:
+    """A normal distribution on the latent space that differs from ``N(0, I)`` in a few directions only.
+
+    Its covariance is ``I + U diag(variance - 1) U'``. Directions in which nothing was learned keep ``N(0, 1)``, so that
+    a fit to a thousand points is safe in a hundred dimensions.
+    """
+
+    mean: Array  # (m,): centre
+    directions: Array  # (m, k): ``U``, orthonormal columns
+    variance: Array  # (k,): along each of them
+
+    @classmethod
+    def fit(cls, z: Array, weights: Array, n: float) -> "NormalComponent":
+        """Fit to weighted points ``(N, m)`` with an effective sample size of ``n``.
+
+        Eigenvalues within the sampling spread of ``n`` points of unit variance are set to one; those beyond it are
+        corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005). Coordinates of the mean within
+        its standard error of zero are set to zero.
+        """
+        if z.shape[1] > MATRIX_UP_TO:  # there a covariance of all points takes most of the time
+            counts = weights > _NEGLIGIBLE * weights.max()
+            z, weights = z[counts], weights[counts] / weights[counts].sum()
+        mean = weights @ z
+        offset = z - mean
+        value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
+        ratio = min(z.shape[1] / n, _MOST_PER_POINT)
+        beyond = value > (1 + np.sqrt(ratio)) ** 2
+        if z.shape[1] <= _MOST_PER_POINT * n:  # fewer points leave directions without any spread, which means nothing
+            beyond |= value < (1 - np.sqrt(ratio)) ** 2
+        seen = np.maximum(value[beyond], _LEAST_VARIANCE)
+        moment = seen + 1 - ratio
+        root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
+        variance = 0.5 * (moment + np.where(seen > 1, root, -root))
+        error = np.sqrt(np.minimum(weights @ np.square(offset), 1.0) / n)
+        mean = np.where(np.abs(mean) > _MEAN_ERRORS * error, mean, 0.0)
+        return cls(mean, vector[:, beyond], np.maximum(variance, _LEAST_VARIANCE))
+
+    def widen(self, by: float) -> "NormalComponent":
+        """Return the distribution with ``by`` times the variance in every learned direction."""
+        return replace(self, variance=by * self.variance)
+
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates."""
+        return len(self.mean)
+
+    def transform(self, e: Array) -> Array:
+        """Turn standard normal noise ``(n, m)`` into draws."""
+        return self.mean + self.noise(e)
+
+    def noise(self, e: Array) -> Array:
+        """Turn standard normal noise ``(n, m)`` into centred noise of this covariance."""
+        return e + ((e @ self.directions) * (np.sqrt(self.variance) - 1)) @ self.directions.T
+
+    def log_ratio(self, z: Array) -> Array:
+        """Return the log density ``(n,)`` against ``N(0, I)``, up to a constant."""
+        offset = z - self.mean
+        along = np.square(offset @ self.directions) @ (1 / self.variance - 1)
+        return -0.5 * (np.square(offset).sum(axis=1) + along - np.square(z).sum(axis=1))
 
 
 # --- products of marginals --------------------------------------------------------------------------------------------

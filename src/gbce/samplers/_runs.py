@@ -15,8 +15,7 @@ from gbce.base import Array
 from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._islands import Coverage
-from gbce.samplers._moves import NormalComponent
-from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals, Strata
+from gbce.samplers._proposals import MixtureProposal, NormalComponent, ProductOfMarginals, Strata
 from gbce.samplers._tilts import TiltedProduct, tilt
 from gbce.search import Modes
 

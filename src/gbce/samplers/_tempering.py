@@ -18,8 +18,8 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points
 from gbce.eta import STEEPEST, GoalProgress
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
-from gbce.samplers._proposals import MixtureProposal, ProductOfMarginals
+from gbce.samplers._moves import Kernel, Learned, StepSizes, correlate_with_start
+from gbce.samplers._proposals import MixtureProposal, NormalComponent, ProductOfMarginals
 
 _HALVINGS = 200  # at most; near the prior a level may be tiny, and bisection stops at the precision below
 _LEVEL_PRECISION = 1e-3  # relative, of a step: the effective size need not be met exactly
