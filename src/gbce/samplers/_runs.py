@@ -56,7 +56,7 @@ _MOST_CELLS = (
     10_000_000  # numbers in the draws of one run, and in all its pilots: 80 MB; 18,000 draws up to 550 columns
 )
 _ROUNDS_LEFT = 4  # adaptation rounds that a budget must still allow for another one to begin
-_USUAL_ROUNDS, _AT_BEST = 2, 0.5  # adaptation rounds of most runs, and the efficiency that few exceed
+_USUAL_ROUNDS = 2  # adaptation rounds of most runs
 _STRATA_SHARE = 0.4  # of strata among the components of the first round
 KEPT = 0.5  # of the effective draws wanted: with fewer, a run draws a second time
 # Runs agree if at most this share of the mass is covered by only one of them, and the log evidences of what both cover
@@ -261,11 +261,6 @@ class ProposalRun:
 def rows_for_run(n_effective: float) -> int:
     """Return how many rows a budget must still allow for a run to get its full allowance."""
     return _MOST_LEARNING + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
-
-
-def least_rows_for_runs(m: int, n_effective: float) -> int:
-    """Return how many rows two runs in ``m`` coordinates take for ``n_effective`` draws, if all goes well."""
-    return 2 * _USUAL_ROUNDS * _pilot_size(m) + round(n_effective / _AT_BEST)
 
 
 def _pilot_size(m: int) -> int:

@@ -35,7 +35,6 @@ from gbce.samplers._runs import (
     ProposalRun,
     compare_runs,
     initial_proposal,
-    least_rows_for_runs,
     pool_runs,
     rows_for_run,
     run_proposal,
@@ -48,7 +47,6 @@ from gbce.search import Modes, neg_log_density_of
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Least rows for which a search and two runs are of use: the sum of both. With fewer, prior draws are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
-_SPARE = 1.05  # times the prior draws that the first ones say are enough, as that is an estimate
 # Of the effective draws that were wanted: with fewer in all runs, points are tempered. With more, the runs are the
 # result, flagged if need be: tempering after them took 46,000 to 71,000 rows, and was trusted in none of eight cases.
 _LOST = 0.1
@@ -92,24 +90,22 @@ class SearchFirst:
 
     def draw(self) -> Draws:
         """Draw at the given eta."""
-        posterior, searches, n = self.posterior, self._can_search, len(self.first)
+        posterior, searches = self.posterior, self._can_search
         plain = None
         # without any finite loss, a search may still find one
         if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
             if len(self.first) < _FEWEST_CANDIDATES:
                 return plain
-            plain = plain if self._covers_posterior(plain) else self._draw_more_candidates(plain) if searches else None
+            plain = plain if self._covers_posterior(plain) else None
         if not searches:
             return self._temper() if plain is None else plain
         try:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
             cover = None if plain is None else _cover_of_prior(posterior, self.first)
-            # if the prior draws can miss nothing, a search only provides starts for decision rules
-            once = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
-            self.found += [self.starts.search(components=False)] if once else self.starts.search_twice()
-            if plain is not None and cover is not None and (once or len(self._find_missed(cover)) == 0):
+            self.found += self.starts.search_twice()
+            if plain is not None and cover is not None and len(self._find_missed(cover)) == 0:
                 info = SMCInfo(complete=self.complete, sites=len(self._modes))
                 return self._add_seen(replace(plain, info=info), cover)
             posterior.budget.begin("sampling")
@@ -274,18 +270,6 @@ class SearchFirst:
         exact = self.posterior.prior.exact
         return exact or pareto_k(np.log(np.maximum(plain.pool_weights, TINY))) <= MAX_PARETO_K
 
-    def _draw_more_candidates(self, plain: Draws) -> Draws | None:
-        """Draw more from the prior where that is cheaper than runs; ``None`` if it does not cover the posterior."""
-        posterior, n = self.posterior, len(self.first)
-        most = n + least_rows_for_runs(posterior.prior.dimension, self.n_effective)
-        while not self._covers_posterior(plain):
-            more = int(np.ceil(_SPARE * self.n_effective * len(self.first) / plain.ess)) - len(self.first)
-            if more <= 0 or len(self.first) + more > most or posterior.budget.limited:
-                return None
-            self.first = Points.join([self.first, draw_candidates(posterior, self.rng, more)])
-            plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=plain.info)
-        return plain
-
     # --- coverage of known points -------------------------------------------------------------------------------------
 
     @property
@@ -449,18 +433,6 @@ def _mean_prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
 def _has_light_tail(cover: Coverage, mixture: Mixture) -> bool:
     """Whether the Pareto tail of the weights is light enough for error estimates; if not, draw more."""
     return pareto_k(cover.log_base_weights + log_target(mixture, cover.pool)) <= MAX_PARETO_K
-
-
-def _can_be_outweighed(posterior: GibbsPosterior, cover: Coverage) -> bool:
-    """Whether any point, known or not, could show mass that the prior draws have missed.
-
-    Where the map is the prior and no loss is negative, a point of zero loss has the largest possible weight.
-    """
-    if not (posterior.prior.exact and posterior.target.loss_from_zero):
-        return True
-    best = cover.pool.take(np.zeros(1, dtype=int))
-    best = replace(best, loss=np.zeros_like(best.loss))
-    return bool(cover.outweighed(best, posterior.mixture)[0])
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:

@@ -39,11 +39,11 @@ class SMC:
 
     (1) Prior draws are weighted as in Algorithm 1. Two independent mode searches, from training rows that reach the
     target, from the best prior draws and from the row, check whether they miss any mode; if not, they are the result.
-    More are drawn where that is cheaper than what follows. (2) Otherwise each search places a mixture of normals at its
-    modes, with the product of the marginals beside them, adapts it, and draws afresh, weighted by the whole mixture.
-    Two such runs are the result if hardly any mass is covered by only one of them; if not, or if a few draws carry most
-    of the weight, further runs follow, within limits. (3) Where no mixture fits, prior draws are tempered: eta is
-    approached in rungs (temperatures), on each of which points are resampled and moved.
+    (2) Otherwise each search places a mixture of normals at its modes, with the product of the marginals beside them,
+    adapts it, and draws afresh, weighted by the whole mixture. Two such runs are the result if hardly any mass is
+    covered by only one of them; if not, or if a few draws carry most of the weight, further runs follow, within limits.
+    (3) Where no mixture fits, prior draws are tempered: eta is approached in rungs (temperatures), on each of which
+    points are resampled and moved.
 
     Parameters
     ----------
