@@ -29,8 +29,8 @@ _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for
 _SHARES_SPIKED = (0.05, 0.05, 0.15, 0.15, 0.6)
 _BOLD_SHARE = 0.5  # of the fitted proposals: independent of the current point, however rarely accepted
 _JUMP_SHARE = 0.5  # of the bold proposals, where there is a distribution to jump to
-_MAX_HOP = 8  # directions of one hop
-_FITTED_DIRECTIONS_SHARE, _FULL_SHARE = 0.5, 0.5  # of the hops: along fitted directions, and by the full difference
+_MAX_HOP = 8  # coordinates of one hop
+_FULL_SHARE = 0.5  # of the hops, by the full difference
 _HOP_SCALE = 2.38  # over the root of twice the directions: that of a random walk (ter Braak and Vrugt, 2008)
 _BLUR = 0.01  # noise, so that hops can reach every point
 _ACCEPTANCE = 0.25  # target; for random walks 0.234 is optimal (Roberts, Gelman and Gilks, 1997)
@@ -154,21 +154,13 @@ class Kernel:
 
 
 def _propose_hops(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
-    """Add the difference of two other points in a few coordinates or fitted directions, in full or scaled."""
+    """Add the difference of two other points in a few coordinates, in full or scaled."""
     n, m = z.shape
     a, b = learned.points[rng.integers(len(learned.points), size=(2, n))]
-    shift = a - b
-    special = learned.component.directions
-    by_fit: Array = np.less(rng.random(n), _FITTED_DIRECTIONS_SHARE if special.shape[1] else 0.0)
-    full: Array = np.less(rng.random(n), _FULL_SHARE)
-    for which, basis in ((~by_fit, np.eye(m)), (by_fit, special)):
-        k = basis.shape[1]
-        size = rng.integers(1, min(k, _MAX_HOP) + 1, size=int(which.sum())) if k else np.zeros(0, dtype=int)
-        chosen = _choose_coordinates(rng, size, k)
-        scale = np.where(full[which], 1.0, _HOP_SCALE / np.sqrt(2 * np.maximum(size, 1)))
-        along = shift[which] @ basis + _BLUR * rng.standard_normal((len(size), k))
-        shift[which] = scale[:, None] * np.where(chosen, along, 0.0) @ basis.T
-    return z + shift
+    size = rng.integers(1, min(m, _MAX_HOP) + 1, size=n)
+    scale = np.where(rng.random(n) < _FULL_SHARE, 1.0, _HOP_SCALE / np.sqrt(2 * size))
+    shift = a - b + _BLUR * rng.standard_normal((n, m))
+    return z + scale[:, None] * np.where(_choose_coordinates(rng, size, m), shift, 0.0)
 
 
 def _draw_sizes(rng: np.random.Generator, n: int, m: int) -> Array:
