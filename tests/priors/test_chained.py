@@ -5,7 +5,12 @@ import pytest
 
 import gbce
 from gbce.priors._assemble import Chained
-from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, log_mass, truncate, truncate_and_weigh
+from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, Truncation, log_mass, truncate_and_weigh
+
+
+def truncate(law, z, low, high):
+    return Truncation.of(law, low, high).truncate(z)
+
 
 LAWS = [NORMAL, LAPLACE, STUDENT]
 BY_NAME = {law.name: law for law in LAWS}

@@ -6,8 +6,13 @@ from scipy.stats import laplace, norm
 
 import gbce
 from gbce.priors._distance import _safe_distributions
-from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, log_mass, truncate
+from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, Truncation, log_mass
 from gbce.priors._parts import Reals, Spiked
+
+
+def truncate(law, z, low, high):
+    return Truncation.of(law, low, high).truncate(z)
+
 
 SPACE = gbce.Space.real(2, scale=[0.5, 20.0])
 X0 = np.array([1.0, -3.0])

@@ -58,13 +58,10 @@ def test_what_cannot_be_had_is_said():
     assert good.tolist() == [False, True]
 
 
-def test_features_that_nothing_links_move_as_they_would_one_after_the_other(placed, monkeypatch):
+def test_moves_keep_to_the_constraints(placed):
     space, x0, tried = placed
-    start = space.project(tried[::-1], x0)
-    moved = space.move_each(start, tried, x0)
+    moved = space.move_each(space.project(tried[::-1], x0), tried, x0)
     assert space.admissible(moved, x0).all()
-    monkeypatch.setattr(_limits, "_move_in_parallel", _limits._move_in_sequence)
-    np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
 
 
 def test_shares_of_a_move_are_tried_at_once_as_one_by_one(placed, monkeypatch):
@@ -76,20 +73,12 @@ def test_shares_of_a_move_are_tried_at_once_as_one_by_one(placed, monkeypatch):
     np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
 
 
-def test_starts_that_break_a_constraint_move_in_sequence():
+def test_starts_that_break_a_constraint_stay():
     """A constraint that is broken elsewhere holds every move back, whichever feature makes it."""
     space = gbce.Space.real(4)
     space = gbce.Space(space.features, constraints=("x1 <= x2", "x3 <= x4"))
     start, goal = np.array([[0.0, 1.0, 1.0, 0.0]]), np.array([[0.5, 1.0, 1.0, 0.2]])
     np.testing.assert_array_equal(space.move_each(start, goal, np.zeros(4)), start)
-
-
-def test_groups_are_what_constraints_link():
-    space = gbce.Space(gbce.Space.real(6).features, constraints=("x1 <= x3", "x5 <= x3", "x6 >= 0", "1 < 2"))
-    rounds = [(which.tolist(), group.tolist()) for which, group in space.constraint_groups.rounds]
-    assert rounds == [([0, 5], [1, 2]), ([2], [1]), ([4], [1])]
-    assert space.constraint_groups(np.array([[1.0, 9.0, 2.0, 9.0, 3.0, -1.0]])).tolist() == [[True, False, False]]
-    assert space.constraint_groups(np.array([[1.0, 9.0, 2.0, 9.0, 2.0, 1.0]])).tolist() == [[True, True, True]]
 
 
 def test_limits_are_those_of_each_row_and_stay_as_they_are():

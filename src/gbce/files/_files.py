@@ -6,7 +6,7 @@ Reading a file never runs code from it, and the rebuilt explanation is checked.
 import warnings
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +37,12 @@ _NEEDED = (
     "mixture.weights",
 )
 _ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof", "doubt"), ("reliability", "survival")
-_EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
+# arrays of the parts that a file may have; their other fields are plain data
 _EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
 _STRATEGY_ARRAYS = (
     "index", "weights", "which", "needs", "x", "outputs", "reliability", "holds", "strategy", "missed",
 )  # fmt: skip
+_RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 _POSSIBLE = (
     "draws.groups",
     *(f"seen.{name}" for name in _POINT_ARRAYS),
@@ -51,8 +52,6 @@ _POSSIBLE = (
 # left out with the pool, of which only a record of figures is kept
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
 _MOST_POOL_BYTES = 50_000_000  # of a pool that is kept by default, uncompressed: 20,000 points, 150 columns
-_RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
-_RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
 
 def save(explanation: Explanation, path: str | Path, *, pool: bool | None = None, run: str | None = None) -> Path:
@@ -178,17 +177,16 @@ def _list_arrays(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _collect_arrays(explanation: Explanation) -> dict[str, Array]:
     draws = explanation.draws
-    arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINT_ARRAYS}
-    arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINT_ARRAYS}
-    arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAW_ARRAYS}
-    if draws.groups is not None:
-        arrays["draws.groups"] = draws.groups
-    if draws.seen is not None:
-        arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
-    if draws.exact is not None:
-        arrays |= {f"exact.{name}": getattr(draws.exact, name) for name in _EXACT_ARRAYS}
-    if explanation.strategies is not None:
-        arrays |= {f"strategies.{name}": getattr(explanation.strategies, name) for name in _STRATEGY_ARRAYS}
+    parts: list[tuple[str, Any, tuple[str, ...]]] = [
+        ("pool", draws.pool, _POINT_ARRAYS),
+        ("row", explanation.row, _POINT_ARRAYS),
+        ("draws", draws, _DRAW_ARRAYS if draws.groups is None else (*_DRAW_ARRAYS, "groups")),
+        ("seen", draws.seen, _POINT_ARRAYS),
+        ("exact", draws.exact, _EXACT_ARRAYS),
+        ("strategies", explanation.strategies, _STRATEGY_ARRAYS),
+        ("record", draws.record, _RECORD_ARRAYS[:-1]),
+    ]
+    arrays = {f"{name}.{one}": getattr(part, one) for name, part, own in parts if part is not None for one in own}
     decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
@@ -197,9 +195,17 @@ def _collect_arrays(explanation: Explanation) -> dict[str, Array]:
     arrays["mixture.weights"] = explanation.mixture.weights
     if draws.record is None:
         return arrays
-    arrays |= {f"record.{name}": getattr(draws.record, name) for name in _RECORD_ARRAYS[:-1]}
     arrays["record.prior_shares"] = np.concatenate([np.zeros(0), *draws.record.prior_shares])
     return {name: array for name, array in arrays.items() if name not in _WITH_POOL}
+
+
+def _write_part(part: Any, arrays: tuple[str, ...] = ()) -> dict[str, Any] | None:
+    """Return the fields of a part of an explanation without its arrays; None where there is none."""
+    return None if part is None else {f.name: getattr(part, f.name) for f in fields(part) if f.name not in arrays}
+
+
+def _take_arrays(arrays: dict[str, Array], part: str, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: arrays[f"{part}.{name}"] for name in names}
 
 
 def _write_manifest(explanation: Explanation) -> dict[str, Any]:
@@ -229,8 +235,8 @@ def _write_manifest(explanation: Explanation) -> dict[str, Any]:
             "rungs": draws.rungs,
             "evidence_inflation": draws.evidence_inflation,
         },
-        "record": _write_record(draws.record),
-        "exact": None if draws.exact is None else {name: getattr(draws.exact, name) for name in _EXACT_NUMBERS},
+        "record": _write_part(draws.record, _RECORD_ARRAYS),
+        "exact": _write_part(draws.exact, _EXACT_ARRAYS),
         "sampler": write_object(draws.info),
         "decisions": _write_decisions(explanation),
         "answer": _write_answer(explanation.answer),
@@ -239,31 +245,9 @@ def _write_manifest(explanation: Explanation) -> dict[str, Any]:
         "notes": explanation.notes,
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
-        "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
-        "proof": None if explanation.proof is None else asdict(explanation.proof),
-        "strategies": _write_strategies(explanation.strategies),
-    }
-
-
-def _write_strategies(strategies: Strategies | None) -> dict[str, Any] | None:
-    """Return strategies without their arrays."""
-    return None if strategies is None else {"proofs": strategies.proofs, "copies": strategies.copies}
-
-
-def _read_strategies(written: dict[str, Any] | None, arrays: dict[str, Array]) -> Strategies | None:
-    """Return strategies; None where a file has none, as those of earlier versions."""
-    if written is None:
-        return None
-    held: dict[str, Any] = {name: arrays[f"strategies.{name}"] for name in _STRATEGY_ARRAYS}
-    return Strategies(proofs=tuple(map(str, written["proofs"])), copies=written["copies"], **held)
-
-
-def _write_record(record: PoolRecord | None) -> dict[str, Any] | None:
-    """Return the record of a dropped pool without its arrays."""
-    if record is None:
-        return None
-    return {name: getattr(record, name) for name in _RECORD_NUMBERS} | {
-        "figures": [list(one) for one in record.figures]
+        "calibration": _write_part(explanation.calibration),
+        "proof": _write_part(explanation.proof),
+        "strategies": _write_part(explanation.strategies, _STRATEGY_ARRAYS),
     }
 
 
@@ -272,24 +256,11 @@ def _read_record(written: dict[str, Any], arrays: dict[str, Array], space: Space
     shares = arrays["record.prior_shares"]
     if shares.shape != (sum(lengths),):
         raise ValueError(f"record.prior_shares has the shape {shares.shape}, where ({sum(lengths)},) belongs")
-    held: dict[str, Any] = {name: written[name] for name in _RECORD_NUMBERS}
-    held |= {name: arrays[f"record.{name}"] for name in _RECORD_ARRAYS[:-1]}
-    return PoolRecord(
-        figures=tuple(_read_figure(*one) for one in written["figures"]),
-        prior_shares=tuple(np.split(shares, np.cumsum(lengths)[:-1])),
-        **held,
+    figures = tuple(
+        (measure, model, value, se, low, high) for measure, model, value, se, low, high in written["figures"]
     )
-
-
-def _read_exact(written: dict[str, Any], arrays: dict[str, Array]) -> ExactFigures:
-    held: dict[str, Any] = {name: written[name] for name in _EXACT_NUMBERS}
-    held |= {name: arrays[f"exact.{name}"] for name in _EXACT_ARRAYS}
-    return ExactFigures(**held)
-
-
-def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:
-    """Return one figure of a record; raises if a part is missing."""
-    return measure, model, value, se, low, high
+    held = written | _take_arrays(arrays, "record", _RECORD_ARRAYS[:-1]) | {"figures": figures}
+    return PoolRecord(**held, prior_shares=tuple(np.split(shares, np.cumsum(lengths)[:-1])))
 
 
 def _derive_missing(arrays: dict[str, Array], limit: float) -> dict[str, Array]:
@@ -347,7 +318,7 @@ def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
     held["safe"] = None if written["safe"] is None else _read_safe(written["safe"], query.space)
-    held["against"] = tuple(written.get("against", ()))  # files of earlier versions have none
+    held["against"] = tuple(written["against"])
     held["expected"] = None if written["expected"] is None else Mean(*written["expected"])
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
@@ -369,19 +340,22 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
-    space, record = space_of(manifest["space"]), None
+    space, record, exact, strategies = space_of(manifest["space"]), None, manifest["exact"], manifest["strategies"]
     if manifest["record"] is not None:
         record = _read_record(manifest["record"], arrays, space)
+    if strategies is not None:
+        held = strategies | {"proofs": tuple(map(str, strategies["proofs"]))}
+        strategies = Strategies(**held, **_take_arrays(arrays, "strategies", _STRATEGY_ARRAYS))
     row = _read_points(arrays, "row")
     draws = Draws(
         pool=_read_points(arrays, "pool"),
-        **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAW_ARRAYS}),
+        **_take_arrays(arrays, "draws", _DRAW_ARRAYS),
         groups=arrays.get("draws.groups"),
         seen=_read_points(arrays, "seen") if "seen.x" in arrays else None,
         info=read_info(manifest["sampler"]),
         space=space,
         record=record,
-        exact=None if manifest["exact"] is None else _read_exact(manifest["exact"], arrays),
+        exact=None if exact is None else ExactFigures(**exact, **_take_arrays(arrays, "exact", _EXACT_ARRAYS)),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     query = Query(
@@ -418,12 +392,12 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
         proof=None if manifest["proof"] is None else Proof(**manifest["proof"]),
-        strategies=_read_strategies(manifest.get("strategies"), arrays),
+        strategies=strategies,
     )
 
 
 def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
-    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINT_ARRAYS})
+    return Points(**_take_arrays(arrays, prefix, _POINT_ARRAYS))
 
 
 def _read_decisions(written: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:

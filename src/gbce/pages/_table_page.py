@@ -14,7 +14,6 @@ from gbce.explanation import Status
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
 from gbce.pages._document import build_page, pack_array
 from gbce.pages._policy import policy_sections
-from gbce.space import value_text
 
 _ANY_ERROR = np.inf  # precision of figures: four digits are shown, and single precision has seven
 _SHOWN = 1e-5  # largest relative error of a change, of which four digits are shown
@@ -72,7 +71,7 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
     points = np.vstack([known.answers[known.answered], known.decisions])
     changed = space.changed(points, known.x0[places])
     features = []
-    for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
+    for j, feature in enumerate(space.features):
         values, moved = known.x0[:, j], changed[:, j]
         before, after = values[places[moved]], points[moved, j]
         column: dict[str, Any] = {
@@ -91,7 +90,7 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
             column |= {
                 "kind": "level" if feature.leveled else "moment",
                 "ordered": not feature.unordered,
-                "levels": [printable(value_text(feature, codec, value)) for value in seen],
+                "levels": [printable(space.format(j, value, unit=False)) for value in seen],
                 "at": [float(value) for value in seen],
                 "values": pack_array(_find_positions(values, seen)),
                 "new": pack_array(_find_positions(after, seen)),
@@ -217,10 +216,10 @@ def _default_groupings(known: EncodedRows) -> list[Grouping]:
 
 def _group_by_column(known: EncodedRows, j: int) -> Grouping:
     """Group the rows by a column, in the order of its values."""
-    feature, codec, values = known.space.features[j], known.space.codecs[j], known.x0[:, j]
-    names = {value: value_text(feature, codec, value) for value in np.unique(values)}
-    rows = [names[value] if value in names else value_text(feature, codec, value) for value in values]
-    return Grouping(known.space.label(j), rows, list(dict.fromkeys(names.values())))
+    space, values = known.space, known.x0[:, j]
+    names = {value: space.format(j, value, unit=False) for value in np.unique(values)}
+    rows = [names[value] if value in names else space.format(j, value, unit=False) for value in values]
+    return Grouping(space.label(j), rows, list(dict.fromkeys(names.values())))
 
 
 def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:

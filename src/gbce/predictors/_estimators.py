@@ -40,31 +40,7 @@ _FRAMEWORKS: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...]
 
 
 def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_rows: int | None = None) -> Predictor:
-    """Wrap a fitted model of any framework.
-
-    Parameters
-    ----------
-    model : estimator with ``predict``, booster, torch module, ONNX session, Remote, Classifier or callable
-        A scikit-learn, LightGBM, XGBoost, CatBoost or FLAML estimator or a scikit-learn pipeline, fitted; a booster of
-        LightGBM or XGBoost; a ``torch.nn.Module``; an ``onnxruntime.InferenceSession``; a :class:`gbce.Remote`; one of
-        these or a function in :func:`gbce.classifier`; or any function of rows (a frame if the data were a frame, an
-        array otherwise) that returns ``(n,)`` or ``(n, c)``. No framework is imported to find out. The scores of a
-        classifier with a ``decision_function`` but no probabilities are mapped by a logistic function or softmax: the
-        shares increase with the score but are not calibrated probabilities. A model with a true attribute
-        ``cost_per_call`` is called as rarely as a :class:`gbce.Remote`.
-    space : Space
-        Encodes and decodes rows.
-    name : str, optional
-        For messages; the class or function name by default.
-    batch_rows : int, optional
-        Largest number of rows in one call; by default, what fits a bound on memory.
-
-    Examples
-    --------
-    >>> ask = as_predictor(lambda x: x.sum(axis=1), Space.real(2))
-    >>> ask(np.array([[1.0, 2.0]])).values
-    array([3.])
-    """
+    """Wrap a fitted model of any framework, see :class:`gbce.Explainer`; no framework is imported to find out which."""
     if batch_rows is None:
         batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // space.n_columns))
     if isinstance(model, type):

@@ -2,11 +2,13 @@
 
 A call of a pipeline takes ten milliseconds or more, however few the rows: a frame, its checks, a copy for each block.
 Here the preprocessing is compiled once, and the last step gets its matrix by the fastest call that skips checks.
+Steps that cannot be compiled make the matrix themselves.
 """
 
 import copy
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,11 @@ import pandas as pd
 from gbce.base import Array
 from gbce.predictors._columns import column_names
 from gbce.predictors._forests import FEW_ROWS, METHODS, OwnMethod, asking, forest_jobs, hist_walker, matrix_walker
-from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
+from gbce.predictors._preprocessing import CompiledPreprocessing, OwnPreprocessing, probe_rows
 from gbce.space import Space
 
 FastPredict = Callable[[Array], Any]
+Preprocessing = CompiledPreprocessing | OwnPreprocessing
 _LIBRARIES = ("sklearn.", "lightgbm.sklearn", "xgboost.sklearn")
 _PROBES = (1, 7, 100, 150)  # sizes of batches of random rows on which both calls must agree to the last bit; by hand
 _FIRST_ROWS = 200  # of the first call, mostly rows of the data, on which they must agree as well; by hand
@@ -32,7 +35,7 @@ def is_stock(model: Any, method: str) -> bool:
     return type(model).__module__.startswith(_LIBRARIES) and method not in vars(model)
 
 
-def fast_predict(core: Any, method: str, prepared: CompiledPreprocessing, steps: int) -> FastPredict | None:
+def fast_predict(core: Any, method: str, prepared: Preprocessing, steps: int) -> FastPredict | None:
     """Return a fast ``method`` of the last step (after ``steps`` others) for a matrix ``(n, C)``; None without one."""
     if not is_stock(core, method):
         return None
@@ -41,27 +44,10 @@ def fast_predict(core: Any, method: str, prepared: CompiledPreprocessing, steps:
         return _fast_lightgbm(core, method) if name in ("LGBMClassifier", "LGBMRegressor") else None
     if module == "xgboost.sklearn":
         return None if prepared.sparse else _fast_xgboost(core, method)
-    fast = _fast_linear(core, method, prepared.sparse)
-    if fast is None and not steps and prepared.plain:  # trees already get the rows of an array as they are
-        return None
-    fast = fast or matrix_walker(core, method) or _fast_hist(core, method)
+    fast = _fast_linear(core, method, prepared.sparse) or matrix_walker(core, method) or hist_walker(core, method)
     if fast is None and steps and prepared.plain and forest_jobs(core) is None:
         return lambda matrix: getattr(core, method)(matrix)
     return fast
-
-
-def _fast_hist(core: Any, method: str) -> FastPredict | None:
-    quick = hist_walker(core, method)
-    if quick is None:
-        return None
-    trees = core._predictors
-
-    def ask(matrix: Array) -> Any:
-        if core._predictors is not trees or not len(matrix) or np.isinf(matrix).any():
-            return None
-        return quick(matrix)
-
-    return ask
 
 
 def _fast_linear(core: Any, method: str, sparse: bool) -> FastPredict | None:
@@ -150,16 +136,12 @@ def _fast_xgboost(core: Any, method: str) -> FastPredict | None:
 
 
 class Shortcut:
-    """Fast calls of one fitted estimator or pipeline, compiled at the first call.
-
-    ``as_input`` maps encoded rows ``(n, d)`` to the input of the model.
-    """
+    """Fast calls of one fitted model, compiled at the first; ``as_input`` maps encoded rows ``(n, d)`` to its input."""
 
     def __init__(self, model: Any, space: Space, as_input: Callable[[Array], Any]) -> None:
         self._model, self._space, self._as_input = model, space, as_input
         self._steps, self._core = _split_pipeline(model)
         self._list = getattr(model, "steps", None)
-        self._known: tuple[CompiledPreprocessing | None] | None = None
 
     def asking(self, method: str) -> Callable[[Array], Any]:
         """Return ``model.method`` as a function of encoded rows ``(n, d)``: reproducible, and fast for few rows."""
@@ -174,14 +156,13 @@ class Shortcut:
     def compile(self, method: str) -> FastPredict | None:
         """Return a fast function of encoded rows ``(n, d)``, None if there is none; it returns None where unfit."""
         prepared = self._prepared
-        core = None if prepared is None else fast_predict(self._core, method, prepared, len(self._steps))
-        if prepared is None or core is None:
+        predict = fast_predict(self._core, method, prepared, len(self._steps))
+        if predict is None:
             return None
-        ready, predict = prepared, core
 
         def run(x: Array) -> Any:
             changed = getattr(self._model, "steps", None) is not self._list or method in vars(self._model)
-            matrix = None if changed or not len(x) or not ready.fresh else ready.matrix(x)
+            matrix = None if changed or not len(x) or not prepared.fresh else prepared.matrix(x)
             return None if matrix is None else predict(matrix)
 
         return run
@@ -191,13 +172,12 @@ class Shortcut:
         """Random rows of the space."""
         return probe_rows(self._space, max(_PROBES))
 
-    @property
-    def _prepared(self) -> CompiledPreprocessing | None:
-        if self._known is None:
-            order = _find_features(self._model, self._space)
-            steps, run = self._steps, self._preprocessing_function()
-            self._known = (None if order is None else CompiledPreprocessing.of(steps, run, order, self._space),)
-        return self._known[0]
+    @cached_property
+    def _prepared(self) -> Preprocessing:
+        """The preprocessing, compiled where that is possible."""
+        order, run = _find_features(self._model, self._space), self._preprocessing_function()
+        compiled = None if order is None else CompiledPreprocessing.of(self._steps, run, order, self._space)
+        return compiled or OwnPreprocessing.of(run, self._space)
 
     def _preprocessing_function(self) -> Callable[[Array], Any]:
         if not self._steps:

@@ -1,8 +1,8 @@
-"""Fast and reproducible predictions of forests and boosted trees, alone or at the end of a pipeline.
+"""Fast and reproducible predictions of scikit-learn's forests and histogram boosting for a matrix of floats.
 
 A forest's thread pool costs milliseconds per call however few the rows, and sums trees in the order in which threads
 finish, so that the last bits vary. Here trees are summed in order, in one thread per slice of rows. Boosted trees skip
-the checks of their estimator for few rows. The user's estimator is never modified.
+the checks of their estimator. The user's estimator is never modified.
 """
 
 import copy
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-import pandas as pd
 
 from gbce.base import Array
 
@@ -24,22 +23,9 @@ MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand,
 FEW_ROWS = 100  # rows up to which one thread will do; measured with LightGBM: faster than the estimator up to 200
 _N_PROBES = 50  # points at which the sum over trees must equal the forest's prediction to the last bit; by hand
 _MISSING_SHARE = 0.2  # of the values in some of these points; by hand
-_PROBES = (1, 7, FEW_ROWS)  # sizes of batches on which a fast call must agree with the estimator to the last bit
 _NO_CATEGORIES = np.zeros((0, 8), dtype=np.uint32)  # empty category bitsets of histogram boosting
 
 # --- forests without their thread pool -------------------------------------------------------------------------------
-
-
-def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
-    """Return ``model.method`` as a function of encoded rows ``(n, d)``, reproducible if it contains a forest."""
-    prepare, core = split(model, lambda last: isinstance(last, _forest_classes()))
-    n_jobs = forest_jobs(core)
-    if n_jobs is None:
-        return lambda x: getattr(model, method)(as_input(x))
-    predict = (
-        _tree_walker(core, method) if isinstance(core, _forest_classes()) else _in_one_thread(getattr(core, method))
-    )
-    return lambda x: _predict_in_slices(predict, prepare(as_input(x)), n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +38,20 @@ class OwnMethod:
 
     def __call__(self, x: Array) -> Any:
         """Evaluate encoded rows ``(n, d)``."""
+        return self.predict(self.as_input(x))
+
+    def predict(self, rows: Any) -> Any:
+        """Evaluate rows in the form that the model takes."""
         with joblib.parallel_config(backend="sequential"):
-            return getattr(self.model, self.method)(self.as_input(x))
+            return getattr(self.model, self.method)(rows)
+
+
+def asking(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """Return ``model.method`` as a function of encoded rows ``(n, d)``, reproducible if it contains a forest."""
+    n_jobs, own = forest_jobs(model), OwnMethod(model, method, as_input)
+    if n_jobs is None:
+        return lambda x: getattr(model, method)(as_input(x))
+    return lambda x: _predict_in_slices(own.predict, as_input(x), n_jobs)
 
 
 def matrix_walker(forest: Any, method: str) -> Callable[[Array], Any] | None:
@@ -96,17 +94,6 @@ def _forest_classes() -> tuple[type[Any], ...]:
     return ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 
-def split(model: Any, wanted: Callable[[Any], bool]) -> tuple[Callable[[Any], Any], Any]:
-    """Return the preprocessing of a pipeline and its last step if that is ``wanted``, else the model itself."""
-    from sklearn.pipeline import Pipeline
-
-    # a subclass or a replaced method may use the steps otherwise
-    stock = type(model) is Pipeline and not any(method in vars(model) for method in METHODS)
-    if stock and len(model.steps) > 1 and wanted(model.steps[-1][1]):
-        return model[:-1].transform, model.steps[-1][1]
-    return (lambda rows: rows), model
-
-
 def forest_jobs(model: Any) -> int | None:
     """Return the number of threads of the forests in a scikit-learn estimator, None if it has no forest."""
     if not type(model).__module__.startswith("sklearn.") and not isinstance(model, _forest_classes()):
@@ -114,37 +101,6 @@ def forest_jobs(model: Any) -> int | None:
     parts: list[Any] = [model, *model.get_params(deep=True).values()]
     jobs = [joblib.effective_n_jobs(part.n_jobs) for part in parts if isinstance(part, _forest_classes())]
     return max(jobs) if jobs else None
-
-
-def _in_one_thread(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def run(rows: Any) -> Any:
-        with joblib.parallel_config(backend="sequential"):
-            return predict(rows)
-
-    return run
-
-
-def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
-    """Return a forest's method without scikit-learn's overhead of a tenth of a millisecond per tree per call."""
-    # the forest itself predicts unless the sum over its trees agrees to the bit, and for rows that need its validation
-    plain, adder = _in_one_thread(lambda rows: getattr(forest, method)(rows)), _sum_trees(forest, method)
-    if adder is None:
-        return plain
-    trees = forest.estimators_
-
-    def walk(rows: Any) -> Any:
-        if hasattr(rows, "toarray") or forest.estimators_ is not trees or method in vars(forest):
-            return plain(rows)
-        try:
-            with np.errstate(over="ignore"):
-                x = np.ascontiguousarray(rows, dtype=np.float32)
-        except (TypeError, ValueError):  # pd.NA or strings: the forest raises its own error
-            return plain(rows)
-        if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
-            return plain(rows)
-        return adder.add_up(x)
-
-    return walk
 
 
 class _Adder(NamedTuple):
@@ -177,7 +133,7 @@ def _sum_trees(forest: Any, method: str) -> _Adder | None:
     thresholds = np.concatenate([tree.threshold for tree in trees])
     thresholds = thresholds[np.isfinite(thresholds)]  # a split on missing values alone has an infinite threshold
     probe = np.random.default_rng(0).choice(thresholds, (_N_PROBES, forest.n_features_in_)).astype(np.float32)
-    own = _in_one_thread(forest.predict if classes is None else forest.predict_proba)
+    own = OwnMethod(forest, "predict" if classes is None else "predict_proba", lambda rows: rows)
 
     def agrees(rows: Array) -> bool:
         with warnings.catch_warnings():
@@ -194,38 +150,16 @@ def _sum_trees(forest: Any, method: str) -> _Adder | None:
 # --- boosted trees without checks ------------------------------------------------------------------------------------
 
 
-def asking(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
-    """Return ``model.method`` as a function of encoded rows ``(n, d)``: reproducible, and fast for few rows."""
-    prepare, core = split(model, lambda last: _find_wrapper(last) is not None)
-    wrap = _find_wrapper(core)
-    fast = None if wrap is None else wrap(core, method)
-    if fast is None:
-        return without_thread_pool(model, method, as_input)
-    predict = fast
-    return lambda x: predict(prepare(as_input(x)))
-
-
-def _find_wrapper(model: Any) -> Callable[[Any, str], Callable[[Any], Any] | None] | None:
-    """Return the function that builds fast calls for this very class; a subclass may predict otherwise."""
-    name = type(model).__name__
-    module = type(model).__module__
-    if name.startswith("HistGradientBoosting") and module.startswith("sklearn.ensemble._hist_gradient_boosting."):
-        return _fast_hist
-    return _fast_lightgbm if name in ("LGBMClassifier", "LGBMRegressor") and module == "lightgbm.sklearn" else None
-
-
 def hist_walker(model: Any, method: str) -> Callable[[Array], Any] | None:
     """Return the method of a shallow copy that sums trees without checking float rows; None for other models."""
-    if _find_wrapper(model) is not _fast_hist or getattr(model, "is_categorical_", None) is not None:
+    known = type(model).__module__.startswith("sklearn.ensemble._hist_gradient_boosting.")
+    if not known or getattr(model, "is_categorical_", None) is not None:
         return None
-    try:
-        from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+    from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
-        twin = copy.copy(model)
-        trees, baseline = [tree for one in model._predictors for tree in one], model._baseline_prediction
-        columns = np.zeros(model.n_features_in_, dtype=np.uint32)  # positions of categorical columns
-    except Exception:  # private parts of scikit-learn may change with any release
-        return None
+    twin, predictors, baseline = copy.copy(model), model._predictors, model._baseline_prediction
+    trees = [tree for one in predictors for tree in one]
+    columns = np.zeros(model.n_features_in_, dtype=np.uint32)  # positions of categorical columns
 
     def walk(x: Array) -> Array:
         n_outputs = baseline.size
@@ -238,63 +172,11 @@ def hist_walker(model: Any, method: str) -> Callable[[Array], Any] | None:
         return total.T
 
     twin._raw_predict = walk
-    return getattr(twin, method)
+    quick = getattr(twin, method)
 
+    def run(matrix: Array) -> Any:
+        if model._predictors is not predictors or matrix.shape[1] != model.n_features_in_ or np.isinf(matrix).any():
+            return None
+        return quick(matrix)
 
-def _fast_hist(model: Any, method: str) -> Callable[[Any], Any] | None:
-    """Return a method of histogram boosting that skips checks for few rows; None where it disagrees."""
-    quick = hist_walker(model, method)
-    if quick is None:
-        return None
-    ask, trees = getattr(model, method), model._predictors
-    thresholds = np.concatenate([tree.nodes["num_threshold"] for one in trees for tree in one])
-
-    def run(rows: Any) -> Any:
-        if hasattr(rows, "toarray") or not 0 < len(rows) <= FEW_ROWS or model._predictors is not trees:
-            return ask(rows)
-        try:
-            x = np.ascontiguousarray(rows, dtype=float)
-        except (TypeError, ValueError):  # pd.NA or strings: the estimator raises its own error
-            return ask(rows)
-        fits = x.ndim == 2 and x.shape[1] == model.n_features_in_ and not np.isinf(x).any()
-        return quick(x) if fits else ask(rows)
-
-    return run if _agree(run, ask, thresholds, model.n_features_in_) else None
-
-
-def _fast_lightgbm(model: Any, method: str) -> Callable[[Any], Any] | None:
-    """Return the estimator's method by its booster in one thread; None where it may disagree."""
-    # LightGBM reads options of predictions, such as pred_early_stop, with each call
-    if callable(model.objective_) or any("pred" in option for option in model.get_params()):
-        return None
-    ask, booster, classes = getattr(model, method), model.booster_, getattr(model, "classes_", None)
-
-    def run(rows: Any) -> Any:
-        known = isinstance(rows, pd.DataFrame) or (isinstance(rows, np.ndarray) and rows.dtype == float)
-        if not known or not 0 < len(rows) <= FEW_ROWS or model.booster_ is not booster:
-            return ask(rows)
-        if rows.ndim != 2 or rows.shape[1] != model.n_features_in_:
-            return ask(rows)  # raises its own error
-        values = booster.predict(rows, num_threads=1)
-        if classes is None:
-            return values
-        shares = values if values.ndim == 2 else np.vstack((1.0 - values, values)).T
-        return shares if method == "predict_proba" else classes.take(shares.argmax(axis=1))
-
-    values = np.concatenate([[0.0, np.nan], np.random.default_rng(0).normal(size=100)])
-    return run if _agree(run, ask, values, model.n_features_in_) else None
-
-
-def _agree(fast: Callable[[Any], Any], own: Callable[[Any], Any], values: Array, n_features: int) -> bool:
-    """Whether two functions agree to the last bit on batches of rows drawn from these values."""
-    rng = np.random.default_rng(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about missing feature names, if fitted on a frame
-        for n in _PROBES:
-            rows = rng.choice(values, (n, n_features))
-            try:
-                if not np.array_equal(fast(rows), own(rows)):
-                    return False
-            except Exception:  # it takes frames only, or its private parts have changed
-                return False
-    return True
+    return run

@@ -50,58 +50,27 @@ class Meter:
 
 @dataclass(frozen=True)
 class Predictor:
-    """One model as a function of encoded rows.
+    """One model as a function of encoded rows."""
 
-    Parameters
-    ----------
-    name : str
-        For messages and tables.
-    ask : callable
-        Rows ``(n, d)`` to raw outputs.
-    classes : tuple, optional
-        Labels of the output columns of a classifier.
-    decide : callable, optional
-        Rows ``(n, d)`` to the labels a classifier's own ``predict`` gives.
-    decide_always : bool
-        Whether ``predict`` was found to differ from the most probable class, so that it must be called each time.
-    plain : bool
-        Whether the model is a bare function, of which it is unknown whether it classifies.
-    identity : str
-        Identifies the model without calling it; empty where it is identified by its outputs.
-    batch_rows : int
-        Largest number of rows in one call.
-    meter : Meter
-        Calls and rows so far.
-    remake : callable, optional
-        Rebuilds the predictor from the model itself. Copies, here or in another process, are made by it: what was
-        learned about the model in use (compiled preprocessing, fast predictions) relies on the identity of its parts,
-        which copies do not keep.
-    own_ask, own_decide : callable, optional
-        The calls that a user would make, where ``ask`` and ``decide`` use faster ones.
-    cost_per_call : bool
-        Whether every call is paid for, as with a remote model: independent tasks then share calls, and the model is not
-        called with one row at a time.
-    in_step : bool
-        Whether calls wait to be merged with those of other tasks, so that whoever makes the merged call minds the time.
-    memory : Memory, optional
-        Outputs that are known already, and are not asked again.
-    """
-
-    name: str
-    ask: Callable[[Array], Any]
-    classes: tuple[Any, ...] | None = None
-    decide: Callable[[Array], Any] | None = None
-    decide_always: bool = False
-    plain: bool = False
-    identity: str = ""
-    batch_rows: int = MAX_BATCH
+    name: str  # for messages and tables
+    ask: Callable[[Array], Any]  # rows (n, d) to raw outputs
+    classes: tuple[Any, ...] | None = None  # labels of the output columns of a classifier
+    decide: Callable[[Array], Any] | None = None  # rows (n, d) to the labels that a classifier's own predict gives
+    decide_always: bool = False  # whether predict was found to differ from the most probable class
+    plain: bool = False  # whether it is a bare function, of which it is unknown whether it classifies
+    identity: str = ""  # identifies the model without calling it; empty where its outputs do
+    batch_rows: int = MAX_BATCH  # largest number of rows in one call
     meter: Meter = field(default_factory=Meter)
+    # Rebuilds it from the model itself. Copies, here or in another process, are made by it: what was learned about the
+    # model in use (compiled preprocessing, fast predictions) relies on the identity of its parts, which copies lose.
     remake: Callable[[], "Predictor"] | None = field(default=None, repr=False, compare=False)
-    own_ask: Callable[[Array], Any] | None = None
+    own_ask: Callable[[Array], Any] | None = None  # the calls that a user would make, where ask and decide are faster
     own_decide: Callable[[Array], Any] | None = None
+    # Whether every call is paid for, as with a remote model: independent tasks then share calls, and the model is not
+    # called with one row at a time.
     cost_per_call: bool = False
-    in_step: bool = False
-    memory: "Memory | None" = field(default=None, repr=False, compare=False)
+    in_step: bool = False  # whether calls wait to be merged with those of other tasks; who merges them minds the time
+    memory: "Memory | None" = field(default=None, repr=False, compare=False)  # outputs that are not asked again
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.remake is None:

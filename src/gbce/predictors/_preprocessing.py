@@ -37,14 +37,7 @@ Traces = list[tuple[int, tuple[AffineStep, ...]]]  # output columns of one input
 
 
 def is_columnwise(step: Any) -> bool:
-    """Whether every output column of a fitted step depends on a single input column.
-
-    Examples
-    --------
-    >>> from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-    >>> is_columnwise(StandardScaler()), is_columnwise(PolynomialFeatures())
-    (True, False)
-    """
+    """Whether every output column of a fitted step depends on a single input column."""
     if _is_skipped(step):
         return True
     name = _stock_name(step)
@@ -69,16 +62,7 @@ def parts_of(step: Any) -> list[Any]:
 
 
 def trace_column(step: Any, position: int) -> Traces | None:
-    """Trace the numeric column at ``position`` through a fitted step: its output columns and the operations on them.
-
-    The list is empty if the step drops the column; None if the step is not known.
-
-    Examples
-    --------
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> trace_column(StandardScaler().fit([[0.0, 1.0], [2.0, 5.0]]), 1)
-    [(1, (AffineStep(what='minus', number=3.0), AffineStep(what='over', number=2.0)))]
-    """
+    """Trace a numeric column through a fitted step, to none if it is dropped; None if the step is not known."""
     if _is_skipped(step):
         return [(position, ())]
     name = _stock_name(step)
@@ -185,30 +169,14 @@ class _Numbers:
 
 @dataclass(frozen=True, eq=False)
 class CompiledPreprocessing:
-    """Lookup tables and column arithmetic equivalent to fitted scikit-learn preprocessing.
+    """Lookup tables and column arithmetic equivalent to fitted scikit-learn preprocessing."""
 
-    Parameters
-    ----------
-    base : array, shape (C,)
-        Constant columns; the others are overwritten.
-    numbers : _Numbers
-        Numeric columns.
-    tables : tuple of _Table
-        Tables of features with few values.
-    plain : bool
-        Whether the steps return an array of floats, so that the matrix equals the input of the last step.
-    sparse : bool
-        Whether the steps return a sparse matrix.
-    by_columns : bool
-        Whether the steps return a matrix in column order: products differ in their last bits by layout.
-    """
-
-    base: Array
+    base: Array  # constant columns (C,); the others are overwritten
     numbers: _Numbers
-    tables: tuple[_Table, ...]
-    plain: bool
-    sparse: bool
-    by_columns: bool
+    tables: tuple[_Table, ...]  # of features with few values
+    plain: bool  # whether the steps return an array of floats, so that the matrix is the input of the last step
+    sparse: bool  # whether the steps return a sparse matrix
+    by_columns: bool  # whether they return a matrix in column order: products differ in their last bits by layout
     _seen: list[tuple[dict[str, Any], dict[str, Any]]] = field(repr=False)
 
     @classmethod
@@ -321,15 +289,29 @@ class CompiledPreprocessing:
         return np.array([table.takes_missing for table in self.tables], dtype=bool)
 
 
-def as_matrix(rows: Any) -> Array:
-    """Return rows as a float array ``(n, C)`` in row order; raise TypeError for columns that are not numeric.
+@dataclass(frozen=True, eq=False)
+class OwnPreprocessing:
+    """Preprocessing that is not compiled: the output of the steps themselves as a matrix."""
 
-    Examples
-    --------
-    >>> as_matrix(pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}))
-    array([[1. , 0.5],
-           [2. , 1.5]])
-    """
+    as_rows: Callable[[Array], Any]  # encoded rows (n, d) to the output of the steps
+    plain: bool  # as in CompiledPreprocessing
+    sparse: bool
+
+    fresh = True
+
+    @classmethod
+    def of(cls, as_rows: Callable[[Array], Any], space: Space) -> "OwnPreprocessing":
+        """Find out what the steps return."""
+        output = as_rows(probe_rows(space, 2))
+        return cls(as_rows, isinstance(output, np.ndarray) and output.dtype == float, hasattr(output, "toarray"))
+
+    def matrix(self, x: Array) -> Array:
+        """Return the output of the steps for encoded rows ``(n, d)`` as floats ``(n, C)``."""
+        return as_matrix(self.as_rows(x))
+
+
+def as_matrix(rows: Any) -> Array:
+    """Return rows as a float array ``(n, C)`` in row order; raise TypeError for columns that are not numeric."""
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
     if isinstance(rows, pd.DataFrame):

@@ -106,17 +106,8 @@ KNOWN_DISTRIBUTIONS = (NORMAL, LAPLACE)  # those whose interval moments have clo
 # --- truncation ------------------------------------------------------------------------------------------------------
 
 
-def truncate(distribution: Distribution, z: Array, low: Array, high: Array) -> Array:
-    """Map standard normal noise ``z`` to the distribution truncated to ``[low, high]`` by its inverse CDF.
-
-    Computed from the nearer tail, so that no digits are lost where the other CDF is close to one. In an unbounded tail,
-    noise whose tail probability underflows is still mapped to a finite value.
-    """
-    return _truncate(distribution, z, low, high, distribution.cdf(low), distribution.cdf(high))
-
-
 def truncate_and_weigh(distribution: Distribution, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return the results of :func:`truncate` and :func:`log_mass`, sharing most of their work."""
+    """Return :meth:`Truncation.truncate` and :func:`log_mass` of limits used once, sharing most of their work."""
     at_low, at_high = distribution.cdf(low), distribution.cdf(high)
     mass, upper = at_high - at_low, low > 0
     if upper.any():  # mirrored where the upper tail is nearer
@@ -157,7 +148,11 @@ class Truncation:
         return Truncation(self.distribution, *(end[which] for end in ends))
 
     def truncate(self, z: Array) -> Array:
-        """Map noise ``(k,)`` or ``(n, k)`` like :func:`truncate`."""
+        """Map standard normal noise ``(k,)`` or ``(n, k)`` to the distribution within the limits by its inverse CDF.
+
+        Computed from the nearer tail, so that no digits are lost where the other CDF is close to one. In an unbounded
+        tail, noise whose tail probability underflows is still mapped to a finite value.
+        """
         mirrored = self.beyond_high, self.beyond_low
         return _truncate(self.distribution, z, self.low, self.high, self.at_low, self.at_high, mirrored)
 
@@ -193,7 +188,7 @@ def _broadcast(values: Array, shape: tuple[int, ...]) -> Array:
 
 
 def untruncate(distribution: Distribution, value: Array, low: Array, high: Array) -> Array:
-    """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits, NaN between equal limits."""
+    """Invert :meth:`Truncation.truncate`; noise is infinite at the limits, NaN between equal limits."""
     with np.errstate(invalid="ignore", divide="ignore"):
         at_low, at_high = distribution.cdf(low), distribution.cdf(high)
         below = (distribution.cdf(value) - at_low) / (at_high - at_low)

@@ -8,7 +8,7 @@ from gbce.space._codecs import read_value, require_writable, write_value
 from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
-from gbce.space._format import number_text, value_text
+from gbce.space._format import number_text
 from gbce.space._frames import Layout, as_pandas
 from gbce.space._infer import Assumptions
 from gbce.space._places import Centre, Places
@@ -48,6 +48,5 @@ __all__ = [
     "space_fields",
     "space_of",
     "unmasked",
-    "value_text",
     "write_value",
 ]

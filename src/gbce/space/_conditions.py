@@ -15,9 +15,7 @@ import pandas as pd
 from gbce._validation import is_number, printable, show
 from gbce.base import Array
 from gbce.space._constraints import Condition
-from gbce.space._feature import Feature
-from gbce.space._format import label_text, value_text
-from gbce.space._infer import encode_bound
+from gbce.space._infer import encode_bound, read_mapping
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
@@ -72,7 +70,7 @@ def read_conditions(
     Raises ``ValueError`` for an unknown column, a value that it cannot take, and conditions that contradict each other.
     """
     named = {"at_least": at_least, "at_most": at_most, "between": between, "exactly": exactly}
-    by_option = {what: _as_mapping(what, values) for what, values in named.items()}
+    by_option = {what: read_mapping(values, what) for what, values in named.items()}
     kept = _as_names(keep)
     _require_known(space, {"keep": kept, **by_option})
     constrained = {name for names in (kept, *by_option.values()) for name in names}
@@ -93,38 +91,37 @@ def read_conditions(
 
 def _read_one(space: "Space", x0: Array, j: int, options: dict[str, Any]) -> Condition:
     """Parse the condition on one feature; ``options`` has one entry, or both ends of a range."""
-    feature, codec, name = space.features[j], space.codecs[j], space.names[j]
+    name = space.names[j]
     if "keep" in options:
         return _keep_value(space, x0, j)
     if "exactly" in options:
-        value = _encode(feature, codec, options["exactly"], "exactly")
+        value = _encode(space, j, options["exactly"], "exactly")
         if np.isnan(value):
             if np.isnan(x0[j]):
                 return _keep_value(space, x0, j)
-            condition = Condition(name, None, None, f"{label_text(feature)} is missing", missing=True)
+            condition = Condition(name, None, None, f"{space.label(j)} is missing", missing=True)
         elif value == x0[j]:
             return _keep_value(space, x0, j)
         else:
-            condition = Condition(
-                name, value, value, f"{label_text(feature)} is {_format_value(feature, codec, value)}"
-            )
+            condition = Condition(name, value, value, f"{space.label(j)} is {_format_value(space, j, value)}")
     else:
-        condition = _read_range(feature, codec, options)
+        condition = _read_range(space, j, options)
     _require_feasible(space, x0, j, condition)
     return condition
 
 
 def _keep_value(space: "Space", x0: Array, j: int) -> Condition:
     """Return the condition that a feature keeps the row's value."""
-    feature, codec, name = space.features[j], space.codecs[j], space.names[j]
+    name, label = space.names[j], space.label(j)
     if np.isnan(x0[j]):
-        return Condition(name, None, None, f"{label_text(feature)} stays missing", kept=True, missing=True)
-    text = f"{label_text(feature)} stays at {value_text(feature, codec, x0[j], unit=True, quoted=True)}"
+        return Condition(name, None, None, f"{label} stays missing", kept=True, missing=True)
+    text = f"{label} stays at {space.format(j, x0[j], quoted=True)}"
     return Condition(name, float(x0[j]), float(x0[j]), text, kept=True)
 
 
-def _read_range(feature: Feature, codec: Any, options: dict[str, Any]) -> Condition:
+def _read_range(space: "Space", j: int, options: dict[str, Any]) -> Condition:
     """Parse ``at_least``, ``at_most`` or ``between`` for one feature."""
+    feature = space.features[j]
     if feature.unordered:
         what, value = next(iter(options.items()))
         levels = ", ".join(map(show, feature.levels or ()))
@@ -137,23 +134,23 @@ def _read_range(feature: Feature, codec: Any, options: dict[str, Any]) -> Condit
         if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
             raise ValueError(f"between: {feature.name!r} needs two values, (low, high), not {pair!r}")
         options = {"at_least": pair[0], "at_most": pair[1]}
-        ends = [_encode(feature, codec, value, "between") for value in pair]
+        ends = [_encode(space, j, value, "between") for value in pair]
     else:
-        ends = [_encode(feature, codec, options[what], what) if what in options else math.nan for what in _OPTIONS[1:3]]
+        ends = [_encode(space, j, options[what], what) if what in options else math.nan for what in _OPTIONS[1:3]]
     if ends[0] > ends[1]:
         low, high = options["at_least"], options["at_most"]
         raise ValueError(f"no value of {feature.name!r} is both at least {show(low)} and at most {show(high)}")
-    shown = [_format_value(feature, codec, end) for end in ends]
+    shown = [_format_value(space, j, end) for end in ends]
     words = f"between {shown[0]} and {shown[1]}"
     if np.isnan(ends).any():
         words = f"at most {shown[1]}" if np.isnan(ends[0]) else f"at least {shown[0]}"
     low_end, high_end = (None if np.isnan(end) else end for end in ends)
-    return Condition(feature.name, low_end, high_end, f"{label_text(feature)} is {words}")
+    return Condition(feature.name, low_end, high_end, f"{space.label(j)} is {words}")
 
 
-def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
+def _encode(space: "Space", j: int, value: Any, what: str) -> float:
     """Encode a value given by the user, NaN for missing; reject one that the feature cannot take."""
-    name = feature.name
+    feature, name = space.features[j], space.names[j]
     if value is None or value is pd.NA or value is pd.NaT or (is_number(value) and math.isnan(value)):
         if what != "exactly":
             raise ValueError(f"{what}: {name!r} needs a value, not {value!r}")
@@ -167,8 +164,7 @@ def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
             raise ValueError(f"{what}: {name!r} has no level {show(value)}; its levels are {known}")
         return float(levels.index(value))
     if feature.kind == "datetime":
-        encoded = encode_bound(name, feature.kind, value, codec, what)
-        return float(encoded)
+        return float(encode_bound(name, feature.kind, value, space.codecs[j], what))
     if not is_number(value) or not math.isfinite(value):
         raise ValueError(f"{what}: {name!r} needs a finite number, not {show(value)}")
     if feature.kind == "integer" and what == "exactly" and value != round(value):
@@ -176,14 +172,14 @@ def _encode(feature: Feature, codec: Any, value: Any, what: str) -> float:
     return float(value)
 
 
-def _format_value(feature: Feature, codec: Any, value: float) -> str:
+def _format_value(space: "Space", j: int, value: float) -> str:
     """Write a value for a sentence, with all digits that were given; a level that is a string is quoted."""
-    return value_text(feature, codec, value, exact=True, unit=True, quoted=True)
+    return space.format(j, value, exact=True, quoted=True)
 
 
 def _require_feasible(space: "Space", x0: Array, j: int, condition: Condition) -> None:
     """Reject a condition that no draw around the row can meet."""
-    feature, codec, now = space.features[j], space.codecs[j], x0[j]
+    feature, now = space.features[j], x0[j]
     if space.is_computed[j]:
         low, high = replace(feature, direction="any").range_from(now)
     else:
@@ -198,15 +194,15 @@ def _require_feasible(space: "Space", x0: Array, j: int, condition: Condition) -
     if least <= most:  # false where the row's value is missing and must stay so: both are NaN
         if not feature.unordered or least in feature.levels_from(now):
             return
-        levels = [value_text(feature, codec, value, quoted=True) for value in feature.levels_from(now)]
+        levels = [space.format(j, value, unit=False, quoted=True) for value in feature.levels_from(now)]
         raise ValueError(
-            f"{condition.text}: a transition from {_format_value(feature, codec, now)} to it is forbidden; "
+            f"{condition.text}: a transition from {_format_value(space, j, now)} to it is forbidden; "
             f"{feature.name!r} may be {', '.join(levels)}"
         )
-    has = f"the row has {_format_value(feature, codec, now)}"
+    has = f"the row has {_format_value(space, j, now)}"
     if not feature.mutable or np.isnan(low) or low == high:
         raise ValueError(f"{condition.text}: {feature.name!r} may not change, and {has}")
-    limits = [_format_value(feature, codec, side) if math.isfinite(side) else str(side) for side in (low, high)]
+    limits = [_format_value(space, j, side) if math.isfinite(side) else str(side) for side in (low, high)]
     raise ValueError(f"{condition.text}: {has}, and {feature.name!r} may only lie between {limits[0]} and {limits[1]}")
 
 
@@ -217,15 +213,6 @@ def _as_names(keep: Any) -> list[str]:
     if keep is None or not isinstance(keep, Iterable) or isinstance(keep, Mapping):
         raise TypeError(f"keep must be a list of column names, not {keep!r}")
     return list(map(str, keep))
-
-
-def _as_mapping(what: str, values: Any) -> dict[str, Any]:
-    """Return an option as a mapping keyed by column name."""
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping):
-        raise TypeError(f"{what} must be a mapping of column names to values, not {values!r}")
-    return {str(name): value for name, value in values.items()}
 
 
 def _require_known(space: "Space", by_option: Mapping[str, Iterable[str]]) -> None:

@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,14 +16,13 @@ from scipy.optimize import linprog
 
 from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array
-from gbce.space._expressions import halfspaces, linear, names_in, ordered_pairs, require_readable
+from gbce.space._expressions import HalfSpace, at_most, halfspaces, linear, names_in, ordered_pairs, require_readable
 from gbce.space._feature import Feature
 from gbce.space._terms import Levels, Term, evaluate, inequalities_among, term_of
 
 if TYPE_CHECKING:
-    from gbce.space._space import Space
+    from gbce.space._rows import RowCodec
 
-HalfSpace = tuple[dict[str, float], float]  # coefficients by column, and the bound: sum_j a_j x_j <= b
 _INFEASIBLE = 2  # status of scipy.optimize.linprog for a problem without a solution
 
 # --- kinds of constraints --------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Constraint(ABC):
         """Parse user input that refers to columns ``names``; ``None`` if it is of another kind."""
 
     @abstractmethod
-    def holds(self, space: "Space", x: Array) -> Array:
+    def holds(self, space: "RowCodec", x: Array) -> Array:
         """Whether each row of ``(n, d)`` satisfies it, ``(n,)``."""
 
     def halfspaces(self, *, complete: bool = False) -> list[HalfSpace]:
@@ -55,7 +55,7 @@ class Constraint(ABC):
         """Return the columns it depends on; ``None`` if unknown."""
         return None
 
-    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+    def among(self, space: "RowCodec", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
         """Return linear inequalities in the ``varying`` columns that imply it, the others as in an admissible row.
 
         ``None`` where there are none; the row ``x`` has shape ``(d,)``.
@@ -96,7 +96,7 @@ class ExpressionConstraint(Constraint):
         require_readable(given, names)
         return cls(given)
 
-    def holds(self, space: "Space", x: Array) -> Array:
+    def holds(self, space: "RowCodec", x: Array) -> Array:
         """Whether each row of ``(n, d)`` satisfies it, ``(n,)``."""
         result = evaluate(self.text, lambda name: space.values(name, x))
         return _as_booleans(result, f"the constraint {self.text!r}", len(x))
@@ -109,7 +109,7 @@ class ExpressionConstraint(Constraint):
         """Return the columns in the expression."""
         return names_in(self.text)
 
-    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+    def among(self, space: "RowCodec", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
         """Return the inequalities left when the other columns are substituted."""
         if any(space.features[space.position[name]].kind not in ("real", "integer") for name in varying):
             return None
@@ -147,7 +147,7 @@ class FunctionConstraint(Constraint):
         """Accept a function."""
         return cls(getattr(given, "__name__", type(given).__name__), given) if callable(given) else None
 
-    def holds(self, space: "Space", x: Array) -> Array:
+    def holds(self, space: "RowCodec", x: Array) -> Array:
         """Whether each row of ``(n, d)`` satisfies it, ``(n,)``."""
         if self.function is None:
             raise ValueError(f"the constraint {self.text!r} was a function, and functions are not stored in files")
@@ -182,7 +182,7 @@ class Condition(Constraint):
         """Accept nothing: users give conditions as options of ``given``, not as constraints."""
         return None
 
-    def holds(self, space: "Space", x: Array) -> Array:
+    def holds(self, space: "RowCodec", x: Array) -> Array:
         """Whether each row of ``(n, d)`` satisfies it, ``(n,)``."""
         j = space.position[self.name]
         value = x[:, j]
@@ -208,7 +208,7 @@ class Condition(Constraint):
         upper = [] if self.high is None else [({self.name: 1.0}, self.high)]
         return upper + ([] if self.low is None else [({self.name: -1.0}, -self.low)])
 
-    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+    def among(self, space: "RowCodec", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
         """Return the ends of the range."""
         return self.halfspaces()
 
@@ -286,6 +286,57 @@ def _is_boolean(array: Array) -> bool:
     return array.dtype.kind == "b" or (array.dtype.kind in "iuf" and bool(np.isin(array, (0, 1)).all()))
 
 
+# --- all constraints of a space -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """Check constraints on encoded rows, each in its cheapest equivalent form."""
+
+    lower: Array  # positions (k,) of pairs of columns that a constraint only orders, lower <= upper
+    upper: Array
+    others: tuple[Callable[[Array], Any], ...]  # rows (n, d) to booleans (n,), one for each other constraint
+
+    @classmethod
+    def of(cls, space: "RowCodec", constraints: tuple[Constraint, ...]) -> Self:
+        """Compile constraints on the columns of a space."""
+        columns: dict[str, int | Levels] = {
+            feature.name: Levels(j, tuple(feature.levels or ())) if feature.leveled else j
+            for j, feature in enumerate(space.features)
+        }
+        pairs: list[tuple[int, int]] = []
+        others: list[Callable[[Array], Any]] = []
+        for constraint in constraints:
+            found = _find_pairs(constraint, columns)
+            if found is None:
+                others.append(constraint.term(columns) or partial(constraint.holds, space))
+            else:
+                pairs += found
+        lower, upper = np.array(pairs, dtype=int).reshape(-1, 2).T
+        return cls(lower, upper, tuple(others))
+
+    def __call__(self, x: Array) -> Array:
+        """Whether each row of ``(n, d)`` satisfies all of them, ``(n,)``."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            in_order = at_most(x[:, self.lower], x[:, self.upper]) if len(self.lower) else None
+            good = np.ones(len(x), dtype=bool) if in_order is None else in_order.all(axis=1)
+            for holds in self.others:
+                good &= holds(x)
+        return good
+
+
+def _find_pairs(constraint: Constraint, columns: dict[str, int | Levels]) -> list[tuple[int, int]] | None:
+    """Return the positions of the pairs of numbers that a constraint orders if it does nothing else, else ``None``."""
+    found: list[tuple[int, int]] = []
+    pairs = constraint.ordered_pairs()
+    for one, other in pairs or ():
+        lower, upper = columns[one], columns[other]
+        if isinstance(lower, Levels) or isinstance(upper, Levels):
+            return None
+        found.append((lower, upper))
+    return None if pairs is None else found
+
+
 # --- computed columns ------------------------------------------------------------------------------------------------
 
 
@@ -298,7 +349,7 @@ class Computed:
     function: Callable[[Any], Any] | None = None  # frame with n rows to numbers (n,)
     kept: bool = True  # whether it can be evaluated: of a function, files store only the name
 
-    def values(self, space: "Space", x: Array) -> Array:
+    def values(self, space: "RowCodec", x: Array) -> Array:
         """Compute the column ``(n,)`` for rows ``(n, d)``."""
         if not self.kept:
             raise ValueError(f"{self.name!r} was computed by a function, and functions are not stored in files")

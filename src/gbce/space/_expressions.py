@@ -8,7 +8,7 @@ expressions are also returned as coefficients and half-spaces.
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
@@ -53,6 +53,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "min": _take_minimum, "max": _take_maximum, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
     "round": np.round, "floor": np.floor,
 }  # fmt: skip
+# Signs with which the difference of both sides is at most zero.
+_SIDES: dict[type, tuple[float, ...]] = {
+    ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,), ast.Eq: (1.0, -1.0)
+}  # fmt: skip
+HalfSpace = tuple[dict[str, float], float]  # coefficients by column, and the bound: sum_j a_j x_j <= b
 _VARIADIC = ("min", "max")  # take two arguments or more, the other functions one
 LISTS = (ast.Tuple, ast.List, ast.Set)
 _IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
@@ -134,8 +139,9 @@ def _is_supported(node: ast.AST) -> bool:
             valid = len(node.args) >= 2 if name in _VARIADIC else len(node.args) == 1
             return valid and not any(isinstance(part, ast.Starred) for part in node.args)
         case ast.Compare():
-            pairs = zip(node.ops, node.comparators, strict=True)
-            listed = [isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, LISTS) for op, part in pairs]
+            listed = [
+                isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, LISTS) for op, _, part in comparisons(node)
+            ]
             return all(listed) and not isinstance(node.left, LISTS)
         case ast.BinOp():
             return type(node.op) in ARITHMETIC
@@ -173,31 +179,41 @@ def linear_terms(node: ast.expr, names: dict[str, str]) -> tuple[dict[str, float
     return None if terms is None else _group_by_name(terms, names)
 
 
-def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:
+def comparisons(node: ast.Compare) -> Iterator[tuple[ast.cmpop, ast.expr, ast.expr]]:
+    """Yield the comparisons of a chain: ``a <= b < c`` is ``a <= b`` and ``b < c``."""
+    return zip(node.ops, [node.left, *node.comparators[:-1]], node.comparators, strict=True)
+
+
+def inequalities(
+    op: ast.cmpop, left: ast.expr, right: ast.expr, names: dict[str, str], *, strict: bool = False
+) -> list[HalfSpace] | None:
+    """Return a comparison as inequalities ``sum_j a_j x_j <= b``; ``None`` if it is not linear.
+
+    With ``strict``, ``<`` and ``>`` hold by more than rounding.
+    """
+    one, other = linear_terms(left, names), linear_terms(right, names)
+    if one is None or other is None or type(op) not in _SIDES:
+        return None
+    found = []
+    for sign in _SIDES[type(op)]:
+        weights = {key: sign * (one[0].get(key, 0.0) - other[0].get(key, 0.0)) for key in one[0] | other[0]}
+        bound = sign * (other[1] - one[1])
+        if strict and isinstance(op, (ast.Lt, ast.Gt)):
+            bound -= ROUNDING * max(1.0, abs(one[1]), abs(other[1]))
+        found.append(({key: weight for key, weight in weights.items() if weight != 0.0}, bound))
+    return found
+
+
+def halfspaces(text: str, *, complete: bool = False) -> list[HalfSpace]:
     """Return the linear conjuncts of a condition as inequalities ``sum_j a_j x_j <= b``, dropping the others.
 
     With ``complete``, ``==`` counts as two inequalities, and inequalities without a column are included.
     """
-    signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
-    if complete:
-        signs[ast.Eq] = (1.0, -1.0)
     parsed = parse(text)
-    found = []
-    for part in _split_conjuncts(parsed.tree):
-        if not isinstance(part, ast.Compare):
-            continue
-        left = part.left
-        for op, right in zip(part.ops, part.comparators, strict=True):
-            one, other = _collect_terms(left), _collect_terms(right)
-            for sign in signs.get(type(op), ()):
-                if one is None or other is None:
-                    break
-                difference = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
-                weights, constant = _group_by_name(difference, parsed.names)
-                if weights or complete:
-                    found.append((weights, -constant))
-            left = right
-    return found
+    parts = [part for part in _split_conjuncts(parsed.tree) if isinstance(part, ast.Compare)]
+    pairs = [pair for part in parts for pair in comparisons(part) if complete or not isinstance(pair[0], ast.Eq)]
+    found = [half for pair in pairs for half in inequalities(*pair, parsed.names) or ()]
+    return [half for half in found if complete or half[0]]
 
 
 def ordered_pairs(text: str) -> list[tuple[str, str]] | None:
@@ -206,7 +222,7 @@ def ordered_pairs(text: str) -> list[tuple[str, str]] | None:
     for part in _split_conjuncts(parsed.tree):
         if not isinstance(part, ast.Compare):
             return None
-        for op, left, right in zip(part.ops, [part.left, *part.comparators], part.comparators, strict=False):
+        for op, left, right in comparisons(part):
             if not (isinstance(left, ast.Name) and isinstance(right, ast.Name) and isinstance(op, (ast.LtE, ast.GtE))):
                 return None
             pair = parsed.names[left.id], parsed.names[right.id]

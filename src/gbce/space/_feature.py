@@ -268,13 +268,7 @@ class Feature:
 
 
 def list_values(feature: Feature, low: float, high: float, most: int) -> Array | None:
-    """Return all values of a feature from ``low`` to ``high``; None if it is real or has more than ``most``.
-
-    Examples
-    --------
-    >>> list_values(Feature("children", kind="integer"), 1.0, 3.0, most=10)
-    array([1., 2., 3.])
-    """
+    """Return all values of a feature from ``low`` to ``high``; None if it is real or has more than ``most``."""
     if not feature.discrete or not 0.0 <= high - low < most:
         return None
     return low + np.arange(round(high - low) + 1.0)

@@ -16,6 +16,7 @@ from gbce._validation import ALL_DIGITS, current_options, printable
 from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._feature import MOST_DIGITS, Feature, deviations
+from gbce.space._rows import RowCodec
 
 # All chosen by hand.
 _DIGITS = 6  # significant digits where nothing is known of the column: as many as a person would copy out
@@ -35,13 +36,7 @@ _LOST = 0.02  # of the width of a range, at most, by rounding each of its ends i
 
 
 def decimals_of(known: Array, dtype: str = "float64") -> int:
-    """Return the decimals with which to write numbers of a column ``(n,)`` without missing values.
-
-    Examples
-    --------
-    >>> decimals_of(np.array([0.5, 0.93, 12.0])), decimals_of(np.array([0.934426, 1 / 3]))
-    (2, 3)
-    """
+    """Return the decimals with which to write numbers of a column ``(n,)`` without missing values."""
     some = known[:: len(known) // _MOST_VALUES + 1]
     some = some[np.abs(some) < _PLAIN_NUMBERS[1]]
     single = np.dtype(dtype).itemsize < 8 if dtype.startswith("float") else False
@@ -127,11 +122,6 @@ def _real_text(feature: Feature, value: float, keeps: Callable[[float], bool] | 
 # --- values of a feature ---------------------------------------------------------------------------------------------
 
 
-def label_text(feature: Feature) -> str:
-    """Return what people call a feature: its label, or its name."""
-    return printable(feature.label or feature.name)
-
-
 def value_text(
     feature: Feature,
     codec: Any,
@@ -181,47 +171,6 @@ def _unit_text(feature: Feature) -> str:
     return unit if unit.startswith("%") else f" {unit}"
 
 
-def pair_text(
-    feature: Feature, codec: Any, before: float, after: float, *, exact: bool = True, quoted: bool = False
-) -> tuple[str, str]:
-    """Write a value and the one it changes to, see :meth:`gbce.Space.format_change`."""
-    then = value_text(feature, codec, after, exact=exact, quoted=quoted)
-    now = value_text(feature, codec, before, quoted=quoted)
-    if feature.kind == "real" and before != after and np.isfinite(after - before):
-        room = _HIDDEN * abs(after - before)
-        now = _real_text(feature, before, lambda written: abs(written - before) <= room)
-        then = then if exact else _real_text(feature, after, lambda written: abs(written - after) <= room)
-    last = _unit_text(feature) if not np.isnan(after) else ""
-    first = _unit_text(feature) if not last and not np.isnan(before) else ""
-    return now + first, then + last
-
-
-def range_text(feature: Feature, codec: Any, low: float, high: float, inside: float | None = None) -> str:
-    """Write a range of values, its ends rounded inwards, see :meth:`gbce.Space.format_range`."""
-    ends = low, high
-    texts = ends_text(feature, codec, low, high, inside, quoted=True)
-    tail = _unit_text(feature)
-    if np.isinf(ends).all():
-        return "any value"
-    if np.isinf(ends[0]):
-        return f"up to {texts[1]}{tail}"
-    if np.isinf(ends[1]):
-        return f"at least {texts[0]}{tail}"
-    return f"{texts[0]} to {texts[1]}{tail}"
-
-
-def ends_text(
-    feature: Feature, codec: Any, low: float, high: float, inside: float | None = None, *, quoted: bool = False
-) -> tuple[str, str]:
-    """Write the ends of a range without unit, rounded inwards, an open one as an empty string."""
-    if feature.kind == "real":
-        low, high = _round_inwards(feature, low, high, inside)
-    first, last = (
-        "" if np.isinf(end) else value_text(feature, codec, end, exact=True, quoted=quoted) for end in (low, high)
-    )
-    return first, last
-
-
 def _round_inwards(feature: Feature, low: float, high: float, inside: float | None) -> tuple[float, float]:
     """Round the ends of a range inwards to as few decimals as leave a range around the point ``inside``."""
     room = _LOST * (high - low if np.isfinite(high - low) else feature.scale)
@@ -239,3 +188,116 @@ def _round_up(value: float, decimals: int) -> float:
         return value
     near = round(value, decimals)
     return near if near >= value else round(near + 10.0**-decimals, decimals)
+
+
+# --- values of a space -----------------------------------------------------------------------------------------------
+
+
+class Wording(RowCodec):
+    """How values of a :class:`gbce.Space` are written for people."""
+
+    def label(self, j: int) -> str:
+        """Return what people call the feature at position ``j``: its label, or else its name.
+
+        For whatever people read; control characters are escaped. Programs, options and frames use ``names``.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> Space.real(["ltv", "x"], labels={"ltv": "Loan-to-value ratio"}).label(0)
+        'Loan-to-value ratio'
+        """
+        feature = self.features[j]
+        return printable(feature.label or feature.name)
+
+    def format(self, j: int, value: float, *, exact: bool = False, unit: bool = True, quoted: bool = False) -> str:
+        """Write an encoded value of the feature at position ``j`` as people do.
+
+        Numbers have the digits of their column, separated thousands and their unit.
+
+        Parameters
+        ----------
+        j : int
+            Position of the feature.
+        value : float
+            Encoded, as in ``x``; NaN is "missing".
+        exact : bool
+            Whether somebody will use this very value, so that it gets as many digits as tell it from any other number;
+            otherwise it is rounded to the digits of its column.
+        unit : bool
+            Whether to write the unit behind a number.
+        quoted : bool
+            Whether to put levels that are strings in quotation marks, as in a sentence.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
+        >>> space.format(0, 2437.18), space.format(0, 2437.18, exact=True), space.format(0, 2437.18, unit=False)
+        ('2,437 USD', '2,437.18 USD', '2,437')
+        """
+        return value_text(self.features[j], self.codecs[j], value, exact=exact, unit=unit, quoted=quoted)
+
+    def format_change(
+        self, j: int, before: float, after: float, *, exact: bool = True, quoted: bool = False
+    ) -> tuple[str, str]:
+        """Write the value of a feature now and the one to change it to, so that they differ; the unit stands last.
+
+        The new value is ``exact``, so that what a person reads is what the model was given.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
+        >>> space.format_change(0, 2100.4, 2450.0)
+        ('2,100', '2,450 USD')
+        """
+        feature = self.features[j]
+        then = self.format(j, after, exact=exact, unit=False, quoted=quoted)
+        now = self.format(j, before, unit=False, quoted=quoted)
+        if feature.kind == "real" and before != after and np.isfinite(after - before):
+            room = _HIDDEN * abs(after - before)
+            now = _real_text(feature, before, lambda written: abs(written - before) <= room)
+            then = then if exact else _real_text(feature, after, lambda written: abs(written - after) <= room)
+        last = _unit_text(feature) if not np.isnan(after) else ""
+        first = _unit_text(feature) if not last and not np.isnan(before) else ""
+        return now + first, then + last
+
+    def format_range(self, j: int, low: float, high: float, *, inside: float | None = None) -> str:
+        """Write a range of encoded values of a feature, infinite where it has no end.
+
+        Ends are rounded inwards, by at most 2% of the width, so that no number in the written range lies outside the
+        true one; ``inside`` is a value that must stay in it.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> space = Space.real(["ltv"], digits={"ltv": 2})
+        >>> space.format_range(0, 0.12345, 0.9381), space.format_range(0, -np.inf, 0.4861)
+        ('0.13 to 0.93', 'up to 0.48')
+        """
+        first, last = self.format_ends(j, low, high, inside=inside, quoted=True)
+        tail = _unit_text(self.features[j])
+        if np.isinf([low, high]).all():
+            return "any value"
+        if np.isinf(low):
+            return f"up to {last}{tail}"
+        return f"at least {first}{tail}" if np.isinf(high) else f"{first} to {last}{tail}"
+
+    def format_ends(
+        self, j: int, low: float, high: float, *, inside: float | None = None, quoted: bool = False
+    ) -> tuple[str, str]:
+        """Write the ends of a range as :meth:`format_range` does, without words and unit; an open end is empty.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> Space.real(["ltv"], digits={"ltv": 2}).format_ends(0, 0.12345, np.inf)
+        ('0.13', '')
+        """
+        if self.features[j].kind == "real":
+            low, high = _round_inwards(self.features[j], low, high, inside)
+        first, last = (
+            "" if np.isinf(end) else self.format(j, end, exact=True, unit=False, quoted=quoted) for end in (low, high)
+        )
+        return first, last

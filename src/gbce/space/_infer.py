@@ -169,20 +169,18 @@ class ColumnOptions:
         one_hot = groups_of(read_mapping(given["one_hot"], "one_hot"), names)
         grouped = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in grouped] + list(one_hot)
+        listed = {what: _read_names(what, given[what]) for what in ("immutable", "increase", "decrease")}
+        mapped = {
+            what: read_mapping(given[what], what)
+            for what in ("kinds", "levels", "missing", "labels", "units", "digits")
+        }
         options = cls(
-            immutable=_read_names("immutable", given["immutable"]),
-            increase=_read_names("increase", given["increase"]),
-            decrease=_read_names("decrease", given["decrease"]),
+            **listed,
+            **mapped,
             bounds={} if for_all else read_mapping(bounds, "bounds"),
-            kinds=read_mapping(given["kinds"], "kinds"),
-            levels=read_mapping(given["levels"], "levels"),
-            missing=read_mapping(given["missing"], "missing"),
             scale=read_mapping(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
             computed=frozenset(read_mapping(given["computed"], "computed")),
-            labels=read_mapping(given["labels"], "labels"),
-            units=read_mapping(given["units"], "units"),
-            digits=read_mapping(given["digits"], "digits"),
             all_bounds=bounds if for_all else None,
             table=given["table"],
         )
@@ -236,7 +234,7 @@ def read_mapping(given: Any, what: str) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"{what} must be a mapping by column name, not {given!r}")
+        raise TypeError(f"{what} must be a mapping of column names to values, not {given!r}")
     named = {str(name): value for name, value in given.items()}
     if len(named) < len(given):
         raise ValueError(f"{what} names a column twice: {sorted(map(str, given))}")
@@ -489,7 +487,7 @@ def _read_bounds(name: str, kind: Kind, known: Array, codec: Any, options: Colum
     return low, high
 
 
-def encode_bound(name: str, kind: Kind, bound: Any, codec: Codec, what: str = "bounds of") -> Any:
+def encode_bound(name: str, kind: Kind, bound: Any, codec: Any, what: str = "bounds of") -> Any:
     """Encode a bound given by the user; the error message begins with ``what``."""
     if bound is None:
         return None

@@ -1,33 +1,29 @@
 """Compute the limits of each feature at a row, and project points to admissible ones.
 
 A point is clipped, rounded and completed; if it then violates a constraint, its move is shrunk towards a start.
-Features that share no constraint are moved in parallel.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from gbce.base import Array
 from gbce.space._codecs import Codec
-from gbce.space._constraints import same
-from gbce.space._expressions import at_most
+from gbce.space._constraints import Checks, Computed, Constraint, same
 from gbce.space._feature import Feature
-from gbce.space._places import Checks
-
-if TYPE_CHECKING:
-    from gbce.space._space import Space
+from gbce.space._rows import RowCodec
 
 # Fractions of a move, of which the first admissible one is taken; the last is the start itself. Chosen by hand: steps
 # of 5% lose at most that much of a move.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
 _SHARES_OF_EACH = np.array([1.0, 0.75, 0.5, 0.25])  # the same for the move of a single feature
 _MOST_CHECKED = 2_000  # points checked at once: every check has a fixed cost; by hand
+_MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 _LEVELS_STAY = 0.5  # fraction of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 # --- limits ----------------------------------------------------------------------------------------------------------
@@ -166,258 +162,252 @@ def _entries_of(levels: Array, column: Array) -> Array:
     return known & levels[np.where(known, column, 0.0).astype(int)]
 
 
-# --- projection ------------------------------------------------------------------------------------------------------
+# --- projection -------------------------------------------------------------------------------------------------------
 
 
-def place(space: "Space", x: Array, x0: Array, toward: Array | None) -> tuple[Array, Array]:
-    """Return points near ``x`` ``(n, d)`` and whether each is admissible ``(n,)``; see :meth:`gbce.Space.place`."""
-    if space.plain:
-        return space.completed(x.clip(*space.limits(x0)), x0), np.ones(len(x), dtype=bool)
-    placed = _snap(space, x, x0)
-    if not space.constraints and not space.computed:
-        return placed, np.ones(len(x), dtype=bool)
-    good = space.admissible(placed, x0)
-    if good.all():
+class Placing(RowCodec):
+    """Limits and constraints of a :class:`gbce.Space`, and the projection of points to admissible ones."""
+
+    constraints: tuple[Constraint, ...]
+    computed: tuple[Computed, ...]
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all features are real numbers that are never missing, without constraints or computed columns."""
+        return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
+
+    @cached_property
+    def discrete(self) -> Array:
+        """Whether each feature is discrete, ``(d,)``."""
+        return np.array([feature.discrete for feature in self.features])
+
+    @property
+    def unordered(self) -> Array:
+        """Whether each feature is a category or a boolean, ``(d,)``."""
+        return self.all_limits.unordered
+
+    @property
+    def may_become_missing(self) -> Array:
+        """Whether each feature may become missing, ``(d,)``."""
+        return self.all_limits.may_become_missing
+
+    @cached_property
+    def is_computed(self) -> Array:
+        """Whether each feature is computed from others, ``(d,)``."""
+        computed = {one.name for one in self.computed}
+        return np.array([name in computed for name in self.names])
+
+    def limits(self, x0: Array) -> tuple[Array, Array]:
+        """Return the lowest and the highest value of each feature at the row ``x0``: two read-only arrays ``(d,)``.
+
+        For a feature that cannot change (immutable, computed, or missing and to be kept) both are the row's value.
+        """
+        found = self.row_limits(x0)
+        return found.low, found.high
+
+    def row_limits(self, x0: Array) -> RowLimits:
+        """Return the limits at the row ``x0``, by which points are rounded and clipped; cached."""
+        x0 = np.asarray(x0, dtype=float)
+        key = x0.tobytes()
+        cached = self._limits_of_rows.get(key)
+        if cached is None:
+            cached = self.all_limits.at(x0)
+            if len(self._limits_of_rows) >= _MOST_LIMITS:
+                self._limits_of_rows.clear()
+            self._limits_of_rows[key] = cached
+        return cached
+
+    @cached_property
+    def _limits_of_rows(self) -> dict[bytes, RowLimits]:
+        """Cache of limits keyed by the bytes of rows: one explanation needs them hundreds of times."""
+        return {}
+
+    @cached_property
+    def all_limits(self) -> Limits:
+        """Everything that determines the limits of a row."""
+        return Limits.of(self.features, self.is_computed)
+
+    @cached_property
+    def checks(self) -> Checks:
+        """The compiled constraints: a function of rows ``(n, d)`` to booleans ``(n,)``."""
+        return Checks.of(self, self.constraints)
+
+    @cached_property
+    def is_bound(self) -> Array:
+        """Whether a constraint or computed feature depends, or may depend, on each feature, ``(d,)``."""
+        seen = [*(one.names() for one in self.constraints), *(one.names() for one in self.computed)]
+        known = {name for names in seen for name in names or ()}
+        return np.array([None in seen or name in known for name in self.names])
+
+    @cached_property
+    def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
+        """Positions and dtypes of real features that are stored with less than double precision."""
+        found = []
+        for j, (codec, feature) in enumerate(zip(self.codecs, self.features, strict=True)):
+            if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
+                kind = pd.api.types.pandas_dtype(codec.dtype)
+                found.append((j, getattr(kind, "numpy_dtype", kind)))
+        return found
+
+    def free(self, x0: Array) -> Array:
+        """Return the positions ``(m,)`` of the features that can change from ``x0``."""
+        low, high = self.limits(x0)
+        return np.flatnonzero((high > low) | self.all_limits.may_become_missing)
+
+    def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
+        """Return admissible points near ``x`` of shape ``(n, d)`` for the row ``x0``.
+
+        Values are rounded and clipped, computed features recomputed. The move of a point that then violates a
+        constraint is shrunk towards ``toward`` (by default the row) until it is admissible.
+        """
+        return self.place(x, x0, toward)[0]
+
+    def place(self, x: Array, x0: Array, toward: Array | None = None) -> tuple[Array, Array]:
+        """Return the points of :meth:`project`, and whether each is admissible, ``(n,)``.
+
+        Some may not be if the row itself violates a constraint; each is checked once.
+        """
+        if self.plain:
+            return self.completed(x.clip(*self.limits(x0)), x0), np.ones(len(x), dtype=bool)
+        placed = self._snap(x, x0)
+        if not self.constraints and not self.computed:
+            return placed, np.ones(len(x), dtype=bool)
+        good = self.admissible(placed, x0)
+        if good.all():
+            return placed, good
+        bad = np.flatnonzero(~good)
+        toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
+        placed = placed.copy()
+        if self.unordered.any():
+            # levels that violate a constraint even if no number moves are undone; the numbers need not be
+            levels = np.where(self.unordered, placed[bad], toward[bad])
+            stuck = bad[~self.admissible(self._snap(levels, x0), x0)]
+            undone = np.where(self.unordered, toward[stuck], placed[stuck])
+            placed[stuck] = self._snap(undone, x0)
+            good[stuck] = self.admissible(placed[stuck], x0)
+            bad = bad[~good[bad]]
+        shares = _SHARES_OF_MOVE
+        while len(bad):
+            block, shares = _split_shares(shares, len(bad))
+            tried = self._shrink_moves(placed[bad], toward[bad], x0, block)
+            holds = self.admissible(tried, x0).reshape(len(block), len(bad))
+            taken = (block == 0)[:, None] | holds
+            first, found = taken.argmax(axis=0), taken.any(axis=0)
+            at, first = bad[found], first[found]
+            placed[at] = tried[first * len(bad) + np.flatnonzero(found)]
+            good[at] = holds[first, found]
+            bad = bad[~found]
         return placed, good
-    bad = np.flatnonzero(~good)
-    toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
-    placed = placed.copy()
-    if space.unordered.any():
-        # levels that violate a constraint even if no number moves are undone; the numbers need not be
-        levels = np.where(space.unordered, placed[bad], toward[bad])
-        stuck = bad[~space.admissible(_snap(space, levels, x0), x0)]
-        undone = np.where(space.unordered, toward[stuck], placed[stuck])
-        placed[stuck] = _snap(space, undone, x0)
-        good[stuck] = space.admissible(placed[stuck], x0)
-        bad = bad[~good[bad]]
-    shares = _SHARES_OF_MOVE
-    while len(bad):
-        block, shares = _split_shares(shares, len(bad))
-        tried = _shrink_moves(space, placed[bad], toward[bad], x0, block)
-        holds = space.admissible(tried, x0).reshape(len(block), len(bad))
-        taken = (block == 0)[:, None] | holds
-        first, found = taken.argmax(axis=0), taken.any(axis=0)
-        at, first = bad[found], first[found]
-        placed[at] = tried[first * len(bad) + np.flatnonzero(found)]
-        good[at] = holds[first, found]
-        bad = bad[~found]
-    return placed, good
+
+    def _shrink_moves(self, x: Array, toward: Array, x0: Array, shares: Array) -> Array:
+        """Return points ``(s * k, d)`` at fractions ``(s,)`` of the moves from ``toward`` to ``x``, both ``(k, d)``."""
+        with np.errstate(invalid="ignore"):
+            path = toward + shares[:, None, None] * (x - toward)
+        levels = self.unordered | np.isnan(path)
+        if levels.any():
+            path = np.where(levels, np.where((shares < _LEVELS_STAY)[:, None, None], toward, x), path)
+        tried = self._snap(path.reshape(-1, x.shape[1]), x0).reshape(path.shape)
+        tried[shares == 0] = toward
+        return tried.reshape(-1, x.shape[1])
+
+    def move_each(self, start: Array, x: Array, x0: Array) -> Array:
+        """Move admissible points ``start`` ``(n, d)`` towards ``x`` ``(n, d)`` for the row ``x0``, keeping them so.
+
+        Where constraints do not let all features move together, each moves in turn as far as they allow, so that
+        unconstrained features always move all the way.
+        """
+        placed = self._snap(x, x0)
+        if not self.constraints and not self.computed:
+            return placed
+        good = self.admissible(placed, x0)
+        if good.all():
+            return placed
+        bad = np.flatnonzero(~good)
+        now, goal = start[bad], placed[bad]
+        free = ~self.is_bound & ~self.is_computed
+        now[:, free] += np.where(same(goal, now), 0.0, goal - now)[:, free]
+        now, limits = self._snap(now, x0), self.row_limits(x0)
+        for j in np.flatnonzero(self.is_bound & ~self.is_computed):
+            left, own_limits, shares = np.flatnonzero(~same(goal[:, j], now[:, j])), limits.of([j]), _SHARES_OF_EACH
+            while len(left) and len(shares):
+                block, shares = _split_shares(shares, len(left))
+                before = now[left, j]
+                moved = before + block[:, None] * (goal[left, j] - before)
+                tried = np.concatenate([now[left]] * len(block))
+                tried[:, [j]] = own_limits.apply(moved.reshape(-1, 1))
+                tried = self.completed(tried, x0)
+                good = self.admissible(tried, x0).reshape(moved.shape)
+                found = good.any(axis=0)
+                now[left[found]] = tried[good.argmax(axis=0)[found] * len(left) + np.flatnonzero(found)]
+                left = left[~found]
+        placed[bad] = now
+        return placed
+
+    def _snap(self, x: Array, x0: Array) -> Array:
+        """Round, clip and complete points ``(n, d)``."""
+        return self.completed(self.row_limits(x0).apply(x), x0)
+
+    def completed(self, x: Array, x0: Array) -> Array:
+        """Return points ``(n, d)`` with computed features recomputed and values rounded to their columns' precision."""
+        if not self.low_precision and not self.computed:
+            return x
+        x = x.copy()
+        low, high = self.limits(x0)
+        for j, kind in self.low_precision:
+            stored = x[:, j].astype(kind)
+            stored = np.where(stored > high[j], np.nextafter(stored, kind.type(-np.inf)), stored)
+            stored = np.where(stored < low[j], np.nextafter(stored, kind.type(np.inf)), stored)
+            x[:, j] = np.where(x[:, j] == x0[j], x0[j], stored)
+        for one in self.computed:
+            j = self.position[one.name]
+            values = one.values(self, x)
+            x[:, j] = np.where(same(values, x0[j]), x0[j], values)
+        return x
+
+    def admissible(self, x: Array, x0: Array) -> Array:
+        """Whether each of ``(n, d)`` satisfies the constraints and the bounds of computed features: ``(n,)``."""
+        good = self.checks(x)
+        for one in self.computed:
+            j = self.position[one.name]
+            value = x[:, j]
+            low, high = self.features[j].range_from(x0[j])
+            good &= np.isfinite(value) & (value >= low) & (value <= high)
+        return good
+
+    def settle_each(self, x: Array, x0: Array) -> tuple[Array, Array]:
+        """Return rows ``(n, d)`` with computed features recomputed, and whether each is admissible ``(n,)``.
+
+        Each has its own row in ``x0`` ``(n, d)``, by whose limits it is judged; it is not moved to meet them.
+
+        Examples
+        --------
+        >>> from gbce.space import Space
+        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x1": (0, 2)}, increase=["x2"])
+        >>> space.settle_each(np.array([[1.0, 12.0], [3.0, 30.0]]), np.array([[0.0, 10.0], [2.0, 30.0]]))[1].tolist()
+        [True, False]
+        """
+        low, high = self.all_limits.ends(x0)
+        x = x.copy()
+        for j, kind in self.low_precision:
+            x[:, j] = np.where(x[:, j] == x0[:, j], x0[:, j], x[:, j].astype(kind))
+        steps = np.where(np.isnan(x0), 0.0, x0)
+        with np.errstate(invalid="ignore"):
+            inside = (x >= low) & (x <= high) & (~self.discrete | (np.rint(x - steps) == x - steps))
+        kept = (x == x0) | (np.isnan(x) & np.isnan(x0)) | (np.isnan(x) & self.may_become_missing)
+        good = np.asarray((inside | kept | self.is_computed).all(axis=1))
+        # levels outside their range have been found; only others have a place in the tables of transitions
+        good[good] &= self.all_limits.follows(x[good], x0[good])
+        for one in self.computed:
+            j = self.position[one.name]
+            values = one.values(self, x)
+            x[:, j] = np.where(same(values, x0[:, j]), x0[:, j], values)
+            ends = np.array([self.features[j].range_from(now) for now in x0[:, j].tolist()]).reshape(-1, 2)
+            with np.errstate(invalid="ignore"):
+                good &= np.isfinite(x[:, j]) & (x[:, j] >= ends[:, 0]) & (x[:, j] <= ends[:, 1])
+        return x, good & self.checks(x)
 
 
 def _split_shares(shares: Array, n: int) -> tuple[Array, Array]:
     """Split fractions ``(s,)`` into those at which ``n`` points are checked at once, and the rest."""
     size = max(1, _MOST_CHECKED // n)
     return shares[:size], shares[size:]
-
-
-def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
-    """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.move_each`."""
-    placed = _snap(space, x, x0)
-    if not space.constraints and not space.computed:
-        return placed
-    good = space.admissible(placed, x0)
-    if good.all():
-        return placed
-    bad = np.flatnonzero(~good)
-    now, goal = start[bad], placed[bad]
-    free = ~space.is_bound & ~space.is_computed
-    now[:, free] += np.where(same(goal, now), 0.0, goal - now)[:, free]
-    now = _snap(space, now, x0)
-    if not space.computed and space.constraint_groups(now).all():
-        placed[bad] = _move_in_parallel(space, now, goal, x0)
-    else:
-        placed[bad] = _move_in_sequence(space, now, goal, x0)
-    return placed
-
-
-def _move_in_parallel(space: "Space", now: Array, goal: Array, x0: Array) -> Array:
-    """Move constrained features of admissible points ``now`` ``(n, d)`` towards ``goal`` as far as constraints allow.
-
-    Equivalent to moving them in sequence, because features of different groups share no constraint.
-    """
-    limits = space.row_limits(x0)
-    for which, group in space.constraint_groups.rounds:
-        todo, own_limits, shares = ~same(goal[:, which], now[:, which]), limits.of(which), _SHARES_OF_EACH
-        left = np.flatnonzero(todo.any(axis=1))
-        while len(left) and len(shares):
-            block, shares = _split_shares(shares, len(left))
-            rows, unfinished = now[left], todo[left]
-            before = rows[:, which]
-            moved = before + block[:, None, None] * (goal[left][:, which] - before)
-            moved = own_limits.apply(moved.reshape(-1, len(which))).reshape(moved.shape)
-            tried = np.concatenate([rows] * len(block))
-            tried[:, which] = np.where(unfinished, moved, before).reshape(-1, len(which))
-            tried = space.completed(tried, x0)
-            good = unfinished & space.constraint_groups(tried)[:, group].reshape(moved.shape)
-            moved = np.take_along_axis(tried[:, which].reshape(moved.shape), good.argmax(axis=0)[None], axis=0)[0]
-            found = good.any(axis=0)
-            rows[:, which] = np.where(found, moved, before)
-            now[left], todo[left] = rows, unfinished & ~found
-            left = left[todo[left].any(axis=1)]
-    return now
-
-
-def _move_in_sequence(space: "Space", now: Array, goal: Array, x0: Array) -> Array:
-    """Move constrained features of points ``now`` ``(n, d)`` towards ``goal`` ``(n, d)``, one after the other."""
-    limits = space.row_limits(x0)
-    for j in np.flatnonzero(space.is_bound & ~space.is_computed):
-        left, own_limits, shares = np.flatnonzero(~same(goal[:, j], now[:, j])), limits.of([j]), _SHARES_OF_EACH
-        while len(left) and len(shares):
-            block, shares = _split_shares(shares, len(left))
-            before = now[left, j]
-            moved = before + block[:, None] * (goal[left, j] - before)
-            tried = np.concatenate([now[left]] * len(block))
-            tried[:, [j]] = own_limits.apply(moved.reshape(-1, 1))
-            tried = space.completed(tried, x0)
-            good = space.admissible(tried, x0).reshape(moved.shape)
-            found = good.any(axis=0)
-            now[left[found]] = tried[good.argmax(axis=0)[found] * len(left) + np.flatnonzero(found)]
-            left = left[~found]
-    return now
-
-
-def _shrink_moves(space: "Space", x: Array, toward: Array, x0: Array, shares: Array) -> Array:
-    """Return points ``(s * k, d)`` at fractions ``(s,)`` of the moves from ``toward`` to ``x``, both ``(k, d)``."""
-    with np.errstate(invalid="ignore"):
-        path = toward + shares[:, None, None] * (x - toward)
-    levels = space.unordered | np.isnan(path)
-    if levels.any():
-        path = np.where(levels, np.where((shares < _LEVELS_STAY)[:, None, None], toward, x), path)
-    tried = _snap(space, path.reshape(-1, x.shape[1]), x0).reshape(path.shape)
-    tried[shares == 0] = toward
-    return tried.reshape(-1, x.shape[1])
-
-
-def _snap(space: "Space", x: Array, x0: Array) -> Array:
-    """Round, clip and complete points ``(n, d)``."""
-    return space.completed(space.row_limits(x0).apply(x), x0)
-
-
-def complete(space: "Space", x: Array, x0: Array) -> Array:
-    """Compute computed features and round to the precision of columns; see :meth:`gbce.Space.completed`."""
-    if not space.low_precision and not space.computed:
-        return x
-    x = x.copy()
-    low, high = space.limits(x0)
-    for j, kind in space.low_precision:
-        stored = x[:, j].astype(kind)
-        stored = np.where(stored > high[j], np.nextafter(stored, kind.type(-np.inf)), stored)
-        stored = np.where(stored < low[j], np.nextafter(stored, kind.type(np.inf)), stored)
-        x[:, j] = np.where(x[:, j] == x0[j], x0[j], stored)
-    for one in space.computed:
-        j = space.position[one.name]
-        values = one.values(space, x)
-        x[:, j] = np.where(same(values, x0[j]), x0[j], values)
-    return x
-
-
-def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
-    """Whether points ``(n, d)`` satisfy the constraints and the bounds of computed features, ``(n,)``."""
-    good = space.checks(x)
-    for one in space.computed:
-        j = space.position[one.name]
-        value = x[:, j]
-        low, high = space.features[j].range_from(x0[j])
-        good &= np.isfinite(value) & (value >= low) & (value <= high)
-    return good
-
-
-def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:
-    """Return positions and dtypes of real features that are stored with less than double precision."""
-    found = []
-    for j, (codec, feature) in enumerate(zip(codecs, features, strict=True)):
-        if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
-            kind = pd.api.types.pandas_dtype(codec.dtype)
-            found.append((j, getattr(kind, "numpy_dtype", kind)))
-    return found
-
-
-def settle_each(space: "Space", x: Array, x0: Array) -> tuple[Array, Array]:
-    """Return rows ``(n, d)`` completed, and whether each may be reached from its own row in ``x0`` ``(n, d)``.
-
-    Nothing is clipped, rounded to steps or shrunk: a row that is not exactly possible is not admissible.
-    """
-    low, high = space.all_limits.ends(x0)
-    x = x.copy()
-    for j, kind in space.low_precision:
-        x[:, j] = np.where(x[:, j] == x0[:, j], x0[:, j], x[:, j].astype(kind))
-    steps = np.where(np.isnan(x0), 0.0, x0)
-    with np.errstate(invalid="ignore"):
-        inside = (x >= low) & (x <= high) & (~space.discrete | (np.rint(x - steps) == x - steps))
-    kept = (x == x0) | (np.isnan(x) & np.isnan(x0)) | (np.isnan(x) & space.may_become_missing)
-    good = np.asarray((inside | kept | space.is_computed).all(axis=1))
-    # levels outside their range have been found; only others have a place in the tables of transitions
-    good[good] &= space.all_limits.follows(x[good], x0[good])
-    for one in space.computed:
-        j = space.position[one.name]
-        values = one.values(space, x)
-        x[:, j] = np.where(same(values, x0[:, j]), x0[:, j], values)
-        ends = np.array([space.features[j].range_from(now) for now in x0[:, j].tolist()]).reshape(-1, 2)
-        with np.errstate(invalid="ignore"):
-            good &= np.isfinite(x[:, j]) & (x[:, j] >= ends[:, 0]) & (x[:, j] <= ends[:, 1])
-    return x, good & space.checks(x)
-
-
-# --- constraint groups -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class ConstraintGroups:
-    """Groups of features that are linked by constraints, each with its constraints."""
-
-    rounds: tuple[tuple[Array, Array], ...]  # features (c,), at most one per group, and their groups (c,)
-    lower: Array  # positions (k,) of pairs of columns that a constraint only orders, lower <= upper
-    upper: Array
-    pair_group: Array  # group (k,) of each pair
-    others: tuple[tuple[int, Callable[[Array], Any]], ...]  # group and function of rows of each other constraint
-    n_groups: int
-
-    @classmethod
-    def of(cls, space: "Space") -> Self:
-        """Group the features of a space without computed columns."""
-        d = len(space)
-        everything = list(range(d))
-        links = [
-            everything if names is None else sorted(space.position[name] for name in names)
-            for names in (constraint.names() for constraint in space.constraints)
-        ]
-        root = everything.copy()
-        for link in links:
-            linked = {root[j] for j in link}
-            root = [min(linked) if one in linked else one for one in root]
-        of_link = [root[link[0]] if link else -1 for link in links]  # a constraint without columns has an empty group
-        groups = sorted(set(of_link))
-        members = [[j for j in everything if root[j] == group] for group in groups]
-        rounds = []
-        for t in range(max(map(len, members), default=0)):
-            here = [(own[t], g) for g, own in enumerate(members) if t < len(own)]
-            rounds.append((np.array([j for j, _ in here]), np.array([g for _, g in here])))
-        own_checks = [
-            Checks.of(space, tuple(one for one, its in zip(space.constraints, of_link, strict=True) if its == group))
-            for group in groups
-        ]
-        return cls(
-            tuple(rounds),
-            np.concatenate([np.zeros(0, dtype=int), *[one.lower for one in own_checks]]),
-            np.concatenate([np.zeros(0, dtype=int), *[one.upper for one in own_checks]]),
-            np.repeat(np.arange(len(groups)), [len(one.lower) for one in own_checks]),
-            tuple((g, holds) for g, one in enumerate(own_checks) for holds in one.others),
-            len(groups),
-        )
-
-    @cached_property
-    def _groups_of_pairs(self) -> tuple[Array, Array]:
-        """Groups ``(g,)`` that have pairs, which are contiguous, and the position of the first pair of each."""
-        return np.unique(self.pair_group, return_index=True)
-
-    def __call__(self, x: Array) -> Array:
-        """Whether rows ``(n, d)`` satisfy the constraints of each group, ``(n, n_groups)``."""
-        good = np.ones((len(x), self.n_groups), dtype=bool)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            if len(self.lower):
-                groups, first = self._groups_of_pairs
-                in_order = at_most(x[:, self.lower], x[:, self.upper])
-                good[:, groups] = np.logical_and.reduceat(in_order, first, axis=1)
-            for g, holds in self.others:
-                good[:, g] &= holds(x)
-        return good

@@ -4,24 +4,18 @@ Every level of a category has its own axis, so that all levels are equally far a
 these axes are implicit: the level of a point determines its distance to any other point and to any mean.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from gbce._numerics import CACHE_CELLS, MEMORY_CELLS
+from gbce._numerics import CACHE_CELLS, MEMORY_CELLS, ROUNDING
 from gbce.base import Array
-from gbce.space._constraints import Constraint
-from gbce.space._expressions import at_most
 from gbce.space._feature import Feature
-from gbce.space._terms import Levels
-
-if TYPE_CHECKING:
-    from gbce.space._space import Space
+from gbce.space._limits import Placing
 
 # Levels of a category up to which each has an explicit axis. Chosen by hand: a k-d tree is little faster than brute
 # force from some twenty dimensions on (scipy's documentation of KDTree); distances are the same either way.
@@ -221,52 +215,56 @@ def _list_candidates(feature: Feature, own: Array, low: float, high: float, now:
     return np.array([*steps, *missing])
 
 
-# --- constraint checks -----------------------------------------------------------------------------------------------
+# --- distances in a space -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Checks:
-    """Check constraints on encoded rows, each in its cheapest equivalent form."""
+class Measuring(Placing):
+    """The distances between rows of a :class:`gbce.Space`."""
 
-    lower: Array  # positions (k,) of pairs of columns that a constraint only orders, lower <= upper
-    upper: Array
-    others: tuple[Callable[[Array], Any], ...]  # rows (n, d) to booleans (n,), one for each other constraint
+    def embed(self, x: Array, which: Array | None = None) -> Places:
+        """Embed rows ``(n, d)`` so that Euclidean distance is change in units of each feature's scale.
 
-    @classmethod
-    def of(cls, space: "Space", constraints: tuple[Constraint, ...]) -> Self:
-        """Compile constraints on the columns of a space."""
-        columns: dict[str, int | Levels] = {
-            feature.name: Levels(j, tuple(feature.levels or ())) if feature.leveled else j
-            for j, feature in enumerate(space.features)
-        }
-        pairs: list[tuple[int, int]] = []
-        others: list[Callable[[Array], Any]] = []
-        for constraint in constraints:
-            found = _find_pairs(constraint, columns)
-            if found is None:
-                others.append(constraint.term(columns) or partial(constraint.holds, space))
-            else:
-                pairs += found
-        lower, upper = np.array(pairs, dtype=int).reshape(-1, 2).T
-        return cls(lower, upper, tuple(others))
+        With ``which``, positions ``(m,)``, only those features are embedded.
+        """
+        if which is None:
+            return embed(self.features, x)
+        return embed([self.features[j] for j in which], x[:, which])
 
-    def __call__(self, x: Array) -> Array:
-        """Whether each row of ``(n, d)`` satisfies all of them, ``(n,)``."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            in_order = at_most(x[:, self.lower], x[:, self.upper]) if len(self.lower) else None
-            good = np.ones(len(x), dtype=bool) if in_order is None else in_order.all(axis=1)
-            for holds in self.others:
-                good &= holds(x)
-        return good
+    def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
+        """Return the admissible row ``(d,)`` nearest to an embedded point in the features ``which``.
 
+        Applied to the mean of embedded draws this is their Fréchet mean: the row with the least expected squared
+        distance.
+        """
+        low, high = self.limits(x0)
+        chosen = [self.features[j] for j in which]
+        x = x0.copy()
+        x[which] = nearest(chosen, point, low[which], high[which], x0[which])
+        return self.project(x[None, :], x0)[0]
 
-def _find_pairs(constraint: Constraint, columns: dict[str, int | Levels]) -> list[tuple[int, int]] | None:
-    """Return the positions of the pairs of numbers that a constraint orders if it does nothing else, else ``None``."""
-    found: list[tuple[int, int]] = []
-    pairs = constraint.ordered_pairs()
-    for one, other in pairs or ():
-        lower, upper = columns[one], columns[other]
-        if isinstance(lower, Levels) or isinstance(upper, Levels):
-            return None
-        found.append((lower, upper))
-    return None if pairs is None else found
+    def distance(self, x: Array, x0: Array) -> Array:
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        return distances_to(self.features, x, x0)
+
+    def change(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
+        """Return the size of each feature's change ``(n, d)`` in its own units; any change of a category counts one.
+
+        Points and row may have only some ``columns``.
+        """
+        size = np.asarray(x - x0)
+        np.abs(size, out=size)
+        unordered, missing = self.all_limits.unordered[columns], np.isnan(size)
+        size = np.where(unordered, size != 0, size) if unordered.any() else size
+        if not missing.any():
+            return size
+        both = np.isnan(x) & np.isnan(x0)
+        return np.where(both, 0.0, np.where(missing, np.where(unordered, 1.0, self.scale[columns]), size))
+
+    def changed(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
+        """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``; ``columns`` as in :meth:`change`."""
+        here, there = np.broadcast_arrays(x, x0)
+        differs, block = np.empty(here.shape, dtype=bool), max(MEMORY_CELLS // max(here.shape[1], 1), 1)
+        for start in range(0, len(here), block):
+            some = slice(start, start + block)
+            differs[some] = self.change(here[some], there[some], columns=columns) > ROUNDING * self.scale[columns]
+        return differs

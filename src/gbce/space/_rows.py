@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature
 from gbce.space._frames import Layout, as_pandas
+from gbce.space._terms import level_positions
 
 # --- input of any form as a pandas frame -----------------------------------------------------------------------------
 
@@ -63,13 +63,7 @@ def _from_named(rows: Sequence[Any], what: str, names: Sequence[str] | None) -> 
 
 
 def describe_difference(want: Sequence[str], have: Sequence[str]) -> str:
-    """Describe missing and extra names, for the end of a sentence; empty if there are none.
-
-    Examples
-    --------
-    >>> describe_difference(["a", "b"], ["b", "c"])
-    "lacks ['a'] and has also ['c']"
-    """
+    """Describe missing and extra names, for the end of a sentence; empty if there are none."""
     missing, extra = _without(want, have), _without(have, want)
     return " and ".join(([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else []))
 
@@ -101,29 +95,61 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
 # --- encoding and decoding -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class RowCodec:
-    """Encode and decode rows; the fields are those of :class:`gbce.Space`."""
+    """The columns of a :class:`gbce.Space`, by which rows are encoded and decoded."""
 
     features: tuple[Feature, ...]
     columns: tuple[Any, ...] | None
     codecs: tuple[Codec | OneHotCodec, ...]
     layout: Layout | None
 
+    def __len__(self) -> int:
+        return len(self.features)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the features."""
+        """Feature names, in column order."""
         return tuple(feature.name for feature in self.features)
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the table's columns."""
+    def position(self) -> dict[str, int]:
+        """Position of each feature by its name."""
+        return {name: j for j, name in enumerate(self.names)}
+
+    @cached_property
+    def column_labels(self) -> tuple[str, ...]:
+        """Names of the table's columns; a one-hot group has one feature but several columns."""
         return self.names if self.columns is None else tuple(map(str, self.columns))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the table."""
+        return len(self.column_labels)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtype of each column of the table."""
+        by_label = {label: dtype for codec in self.codecs for label, dtype in column_dtypes(codec)}
+        return tuple(by_label[label] for label in (self.names if self.columns is None else self.columns))
+
+    @cached_property
+    def scale(self) -> Array:
+        """Unit of change of each feature, shape ``(d,)``."""
+        return np.array([feature.scale for feature in self.features])
+
+    @cached_property
+    def data_order(self) -> Array:
+        """Rank of each feature ``(d,)`` in the order of the user's columns."""
+        if self.columns is None:
+            return np.arange(len(self.features))
+        rank = {label: i for i, label in enumerate(self.columns)}
+        first = [min(rank[label] for label in codec.labels) for codec in self.codecs]
+        return np.argsort(np.argsort(first))
 
     def match(self, rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return rows as a table with the space's columns in order; the columns of an array are called ``names``."""
-        table = as_table(rows, what, self.labels if names is None else names)
-        have, expected = [str(c) for c in table.columns], self.labels
+        table = as_table(rows, what, self.column_labels if names is None else names)
+        have, expected = [str(c) for c in table.columns], self.column_labels
         difference = describe_difference(expected, have)
         if difference:
             lacking = _without(expected, have)
@@ -133,8 +159,16 @@ class RowCodec:
         table = table.set_axis(have, axis=1)[list(expected)]
         return table.set_axis(list(self.columns or self.names), axis=1)
 
-    def encode(self, rows: Any, what: str) -> Array:
-        """Encode rows as numbers ``(n, d)``; reject missing values where none are allowed."""
+    def encode(self, rows: Any, *, what: str = "rows") -> Array:
+        """Encode the user's rows as float64 ``(n, d)``; columns of a frame are matched by name.
+
+        Parameters
+        ----------
+        rows : DataFrame, Series, mapping, or array of shape (n, d) or (d,)
+            One or more rows.
+        what : str
+            What to call them in an error.
+        """
         table = self.match(rows, what)
         x = np.column_stack([codec.encode(table, what) for codec in self.codecs])
         may_be_missing = np.array([feature.missing is not None for feature in self.features])
@@ -150,14 +184,36 @@ class RowCodec:
         return x
 
     def decode(self, x: Array) -> Any:
-        """Decode numbers ``(n, d)`` to a frame of the data's library, or to an array if the data were one."""
+        """Decode ``(n, d)`` to the form the model was fitted on: a frame of its library with its dtypes, or an array.
+
+        The result shares no memory with ``x``, so that it may be modified.
+        """
         decoded = self._decode_plain(x)
         return decoded if self.layout is None else self.layout.restore(decoded)
 
     def frame(self, x: Array) -> pd.DataFrame:
-        """Decode numbers ``(n, d)`` to a pandas frame; columns of an array get the features' names."""
+        """Decode ``(n, d)`` to a pandas frame; array columns get the features' names."""
         decoded = self._decode_plain(x)
         return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
+
+    def readable(self, x: Array) -> pd.DataFrame:
+        """Decode ``(n, d)`` to a frame with one column per feature; a one-hot group shows its level."""
+        columns: dict[str, Any] = {}
+        for j, (feature, codec) in enumerate(zip(self.features, self.codecs, strict=True)):
+            one_hot = isinstance(codec, OneHotCodec)
+            columns[feature.name] = (
+                self.values(feature.name, x) if one_hot else next(iter(codec.decode(x[:, j]).values()))
+            )
+        return pd.DataFrame(columns).astype(object)
+
+    def values(self, name: str, x: Array) -> Array:
+        """Return one feature of ``(n, d)`` decoded: numbers, or levels as objects."""
+        j = self.position[name]
+        feature = self.features[j]
+        if not feature.leveled:
+            return x[:, j]
+        levels = np.array([*(feature.levels or ()), np.nan], dtype=object)
+        return levels[level_positions(x[:, j])]
 
     def _decode_plain(self, x: Array) -> Any:
         """Decode numbers ``(n, d)`` to a pandas frame, or to an array if the data were one."""

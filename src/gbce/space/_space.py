@@ -12,40 +12,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import MEMORY_CELLS, ROUNDING
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._feature import Feature, Kind
-from gbce.space._format import ends_text, label_text, pair_text, range_text, readable_step, value_text
+from gbce.space._format import Wording, readable_step
 from gbce.space._frames import Layout
 from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
-from gbce.space._limits import (
-    ConstraintGroups,
-    Limits,
-    RowLimits,
-    complete,
-    is_admissible,
-    low_precision_of,
-    move_each,
-    place,
-    settle_each,
-)
-from gbce.space._places import Centre, Checks, Places, distances_to, embed, nearest
-from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
+from gbce.space._places import Measuring
+from gbce.space._rows import as_table, has_labels, layout_of, repeated, require_distinct
 from gbce.space._suggest import Suggestions, suggest
 from gbce.space._table import as_text, check_table, constant_notes, misfits, protected_notes
-from gbce.space._terms import level_positions
 from gbce.space._transitions import forbid, read_transitions
 
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000
 _SHOWN = 30  # features in a repr
-_MOST_LIMITS = 100  # rows whose limits are cached; by hand: more than are explained at the same time
 
 
 @dataclass(frozen=True, repr=False)
-class Space:
+class Space(Wording, Measuring):
     """The features of a table, in the model's column order, and the constraints between them.
 
     Build one with :meth:`infer` from data or :meth:`real` from a number of features; the constructor takes
@@ -304,7 +290,7 @@ class Space:
         if self.columns is not None or not has_labels(data):
             self.encode(data, what="data")  # raises if the data do not fit
             return replace(self, layout=layout_of(data, self.codecs)) if has_labels(data) else self
-        table = self._row_codec.match(data, "data", self.names)
+        table = self.match(data, "data", self.names)
         codecs = tuple(
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
@@ -354,47 +340,7 @@ class Space:
         )
         return replace(self, features=tuple(features), codecs=codecs, notes=(*self.notes, *protected_notes(features)))
 
-    @cached_property
-    def data_order(self) -> Array:
-        """Rank of each feature ``(d,)`` in the order of the user's columns."""
-        if self.columns is None:
-            return np.arange(len(self.features))
-        rank = {label: i for i, label in enumerate(self.columns)}
-        first = [min(rank[label] for label in codec.labels) for codec in self.codecs]
-        return np.argsort(np.argsort(first))
-
     # --- properties -----------------------------------------------------------------------------------------
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Feature names, in column order."""
-        return tuple(feature.name for feature in self.features)
-
-    @cached_property
-    def position(self) -> dict[str, int]:
-        """Position of each feature by its name."""
-        return {name: j for j, name in enumerate(self.names)}
-
-    @property
-    def column_labels(self) -> tuple[str, ...]:
-        """Names of the table's columns; a one-hot group has one feature but several columns."""
-        return self._row_codec.labels
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the table."""
-        return len(self.column_labels)
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Dtype of each column of the table."""
-        by_label = {label: dtype for codec in self.codecs for label, dtype in column_dtypes(codec)}
-        return tuple(by_label[label] for label in (self.names if self.columns is None else self.columns))
-
-    @cached_property
-    def scale(self) -> Array:
-        """Unit of change of each feature, shape ``(d,)``."""
-        return np.array([feature.scale for feature in self.features])
 
     @cached_property
     def steps(self) -> Array:
@@ -407,11 +353,6 @@ class Space:
         """
         return np.where(self.is_computed, 0.0, [readable_step(feature) for feature in self.features])
 
-    @cached_property
-    def plain(self) -> bool:
-        """Whether all features are real numbers that are never missing, without constraints or computed columns."""
-        return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
-
     @property
     def free_reals(self) -> bool:
         """Whether all features are unbounded and free to change, as in :meth:`real`."""
@@ -419,30 +360,6 @@ class Space:
             feature.mutable and feature.direction == "any" and feature.low is None and feature.high is None
             for feature in self.features
         )
-
-    @cached_property
-    def discrete(self) -> Array:
-        """Whether each feature is discrete, ``(d,)``."""
-        return np.array([feature.discrete for feature in self.features])
-
-    @property
-    def unordered(self) -> Array:
-        """Whether each feature is a category or a boolean, ``(d,)``."""
-        return self.all_limits.unordered
-
-    @property
-    def may_become_missing(self) -> Array:
-        """Whether each feature may become missing, ``(d,)``."""
-        return self.all_limits.may_become_missing
-
-    @cached_property
-    def is_computed(self) -> Array:
-        """Whether each feature is computed from others, ``(d,)``."""
-        computed = {one.name for one in self.computed}
-        return np.array([name in computed for name in self.names])
-
-    def __len__(self) -> int:
-        return len(self.features)
 
     def __repr__(self) -> str:
         lines = str(self).splitlines()
@@ -452,263 +369,9 @@ class Space:
 
     def __str__(self) -> str:
         notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
-        return as_text(self.features, self.codecs, self.constraints, self.computed, [note for note in notes if note])
-
-    # --- words ----------------------------------------------------------------------------------------------
-
-    def label(self, j: int) -> str:
-        """Return what people call the feature at position ``j``: its label, or else its name.
-
-        For whatever people read; control characters are escaped. Programs, options and frames use ``names``.
-
-        Examples
-        --------
-        >>> Space.real(["ltv", "x"], labels={"ltv": "Loan-to-value ratio"}).label(0)
-        'Loan-to-value ratio'
-        """
-        return label_text(self.features[j])
-
-    def format(self, j: int, value: float, *, exact: bool = False, unit: bool = True, quoted: bool = False) -> str:
-        """Write an encoded value of the feature at position ``j`` as people do.
-
-        Numbers have the digits of their column, separated thousands and their unit.
-
-        Parameters
-        ----------
-        j : int
-            Position of the feature.
-        value : float
-            Encoded, as in ``x``; NaN is "missing".
-        exact : bool
-            Whether somebody will use this very value, so that it gets as many digits as tell it from any other number;
-            otherwise it is rounded to the digits of its column.
-        unit : bool
-            Whether to write the unit behind a number.
-        quoted : bool
-            Whether to put levels that are strings in quotation marks, as in a sentence.
-
-        Examples
-        --------
-        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
-        >>> space.format(0, 2437.18), space.format(0, 2437.18, exact=True), space.format(0, 2437.18, unit=False)
-        ('2,437 USD', '2,437.18 USD', '2,437')
-        """
-        return value_text(self.features[j], self.codecs[j], value, exact=exact, unit=unit, quoted=quoted)
-
-    def format_change(
-        self, j: int, before: float, after: float, *, exact: bool = True, quoted: bool = False
-    ) -> tuple[str, str]:
-        """Write the value of a feature now and the one to change it to, so that they differ; the unit stands last.
-
-        The new value is ``exact``, so that what a person reads is what the model was given.
-
-        Examples
-        --------
-        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
-        >>> space.format_change(0, 2100.4, 2450.0)
-        ('2,100', '2,450 USD')
-        """
-        return pair_text(self.features[j], self.codecs[j], before, after, exact=exact, quoted=quoted)
-
-    def format_range(self, j: int, low: float, high: float, *, inside: float | None = None) -> str:
-        """Write a range of encoded values of a feature, infinite where it has no end.
-
-        Ends are rounded inwards, by at most 2% of the width, so that no number in the written range lies outside the
-        true one; ``inside`` is a value that must stay in it.
-
-        Examples
-        --------
-        >>> space = Space.real(["ltv"], digits={"ltv": 2})
-        >>> space.format_range(0, 0.12345, 0.9381), space.format_range(0, -np.inf, 0.4861)
-        ('0.13 to 0.93', 'up to 0.48')
-        """
-        return range_text(self.features[j], self.codecs[j], low, high, inside)
-
-    def format_ends(self, j: int, low: float, high: float, *, inside: float | None = None) -> tuple[str, str]:
-        """Write the ends of a range as :meth:`format_range` does, without words and unit; an open end is empty.
-
-        Examples
-        --------
-        >>> Space.real(["ltv"], digits={"ltv": 2}).format_ends(0, 0.12345, np.inf)
-        ('0.13', '')
-        """
-        return ends_text(self.features[j], self.codecs[j], low, high, inside)
-
-    # --- admissible points ----------------------------------------------------------------------------------
-
-    def limits(self, x0: Array) -> tuple[Array, Array]:
-        """Return the lowest and the highest value of each feature at the row ``x0``: two read-only arrays ``(d,)``.
-
-        For a feature that cannot change (immutable, computed, or missing and to be kept) both are the row's value.
-        """
-        found = self.row_limits(x0)
-        return found.low, found.high
-
-    def row_limits(self, x0: Array) -> RowLimits:
-        """Return the limits at the row ``x0``, by which points are rounded and clipped; cached."""
-        x0 = np.asarray(x0, dtype=float)
-        key = x0.tobytes()
-        cached = self._limits_of_rows.get(key)
-        if cached is None:
-            cached = self.all_limits.at(x0)
-            if len(self._limits_of_rows) >= _MOST_LIMITS:
-                self._limits_of_rows.clear()
-            self._limits_of_rows[key] = cached
-        return cached
-
-    @cached_property
-    def _limits_of_rows(self) -> dict[bytes, RowLimits]:
-        """Cache of limits keyed by the bytes of rows: one explanation needs them hundreds of times."""
-        return {}
-
-    @cached_property
-    def all_limits(self) -> Limits:
-        """Everything that determines the limits of a row."""
-        return Limits.of(self.features, self.is_computed)
-
-    @cached_property
-    def checks(self) -> Checks:
-        """The compiled constraints: a function of rows ``(n, d)`` to booleans ``(n,)``."""
-        return Checks.of(self, self.constraints)
-
-    @cached_property
-    def constraint_groups(self) -> ConstraintGroups:
-        """Groups of features linked by constraints, for a space without computed features."""
-        return ConstraintGroups.of(self)
-
-    @cached_property
-    def is_bound(self) -> Array:
-        """Whether a constraint or computed feature depends, or may depend, on each feature, ``(d,)``."""
-        seen = [*(one.names() for one in self.constraints), *(one.names() for one in self.computed)]
-        known = {name for names in seen for name in names or ()}
-        return np.array([None in seen or name in known for name in self.names])
-
-    @cached_property
-    def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
-        """Positions and dtypes of real features that are stored with less than double precision."""
-        return low_precision_of(self.features, self.codecs)
-
-    def free(self, x0: Array) -> Array:
-        """Return the positions ``(m,)`` of the features that can change from ``x0``."""
-        low, high = self.limits(x0)
-        return np.flatnonzero((high > low) | self.all_limits.may_become_missing)
-
-    def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
-        """Return admissible points near ``x`` of shape ``(n, d)`` for the row ``x0``.
-
-        Values are rounded and clipped, computed features recomputed. The move of a point that then violates a
-        constraint is shrunk towards ``toward`` (by default the row) until it is admissible.
-        """
-        return place(self, x, x0, toward)[0]
-
-    def place(self, x: Array, x0: Array) -> tuple[Array, Array]:
-        """Return the points of :meth:`project`, and whether each is admissible, ``(n,)``.
-
-        Some may not be if the row itself violates a constraint; each is checked once.
-        """
-        return place(self, x, x0, None)
-
-    def move_each(self, start: Array, x: Array, x0: Array) -> Array:
-        """Move admissible points ``start`` ``(n, d)`` towards ``x`` ``(n, d)`` for the row ``x0``, keeping them so.
-
-        Where constraints do not let all features move together, each moves in turn as far as they allow, so that
-        unconstrained features always move all the way.
-        """
-        return move_each(self, start, x, x0)
-
-    def settle_each(self, x: Array, x0: Array) -> tuple[Array, Array]:
-        """Return rows ``(n, d)`` with computed features recomputed, and whether each is admissible ``(n,)``.
-
-        Each has its own row in ``x0`` ``(n, d)``, by whose limits it is judged; it is not moved to meet them.
-
-        Examples
-        --------
-        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x1": (0, 2)}, increase=["x2"])
-        >>> space.settle_each(np.array([[1.0, 12.0], [3.0, 30.0]]), np.array([[0.0, 10.0], [2.0, 30.0]]))[1].tolist()
-        [True, False]
-        """
-        return settle_each(self, x, x0)
-
-    def completed(self, x: Array, x0: Array) -> Array:
-        """Return points ``(n, d)`` with computed features recomputed and values rounded to their columns' precision."""
-        return complete(self, x, x0)
-
-    def admissible(self, x: Array, x0: Array) -> Array:
-        """Whether each of ``(n, d)`` satisfies the constraints and the bounds of computed features: ``(n,)``."""
-        return is_admissible(self, x, x0)
-
-    def values(self, name: str, x: Array) -> Array:
-        """Return one feature of ``(n, d)`` decoded: numbers, or levels as objects."""
-        j = self.position[name]
-        feature = self.features[j]
-        if not feature.leveled:
-            return x[:, j]
-        levels = np.array([*(feature.levels or ()), np.nan], dtype=object)
-        return levels[level_positions(x[:, j])]
-
-    # --- distances ------------------------------------------------------------------------------------------
-
-    def embed(self, x: Array, which: Array | None = None) -> Places:
-        """Embed rows ``(n, d)`` so that Euclidean distance is change in units of each feature's scale.
-
-        With ``which``, positions ``(m,)``, only those features are embedded.
-        """
-        if which is None:
-            return embed(self.features, x)
-        return embed([self.features[j] for j in which], x[:, which])
-
-    def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
-        """Return the admissible row ``(d,)`` nearest to an embedded point in the features ``which``.
-
-        Applied to the mean of embedded draws this is their Fréchet mean: the row with the least expected squared
-        distance.
-        """
-        low, high = self.limits(x0)
-        chosen = [self.features[j] for j in which]
-        x = x0.copy()
-        x[which] = nearest(chosen, point, low[which], high[which], x0[which])
-        return self.project(x[None, :], x0)[0]
-
-    def distance(self, x: Array, x0: Array) -> Array:
-        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
-        return distances_to(self.features, x, x0)
-
-    def change(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
-        """Return the size of each feature's change ``(n, d)`` in its own units; any change of a category counts one.
-
-        Points and row may have only some ``columns``.
-        """
-        size = np.asarray(x - x0)
-        np.abs(size, out=size)
-        unordered, missing = self.all_limits.unordered[columns], np.isnan(size)
-        size = np.where(unordered, size != 0, size) if unordered.any() else size
-        if not missing.any():
-            return size
-        both = np.isnan(x) & np.isnan(x0)
-        return np.where(both, 0.0, np.where(missing, np.where(unordered, 1.0, self.scale[columns]), size))
-
-    def changed(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
-        """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``; ``columns`` as in :meth:`change`."""
-        here, there = np.broadcast_arrays(x, x0)
-        differs, block = np.empty(here.shape, dtype=bool), max(MEMORY_CELLS // max(here.shape[1], 1), 1)
-        for start in range(0, len(here), block):
-            some = slice(start, start + block)
-            differs[some] = self.change(here[some], there[some], columns=columns) > ROUNDING * self.scale[columns]
-        return differs
+        return as_text(self, [note for note in notes if note])
 
     # --- encoding and decoding ------------------------------------------------------------------------------
-
-    def encode(self, rows: Any, *, what: str = "rows") -> Array:
-        """Encode the user's rows as float64 ``(n, d)``; columns of a frame are matched by name.
-
-        Parameters
-        ----------
-        rows : DataFrame, Series, mapping, or array of shape (n, d) or (d,)
-            One or more rows.
-        what : str
-            What to call them in an error.
-        """
-        return self._row_codec.encode(rows, what)
 
     def encode_row(self, row: Any) -> Array:
         """Encode exactly one row as ``(d,)`` and check its bounds and constraints."""
@@ -747,32 +410,7 @@ class Space:
         >>> space.check([[1.0, -5.0]])["problem"].tolist()
         ["'x2' = -5 lies below its bound 0. Correct the row or widen the bound: a bound holds for the row ..."]
         """
-        return check_table(self, self._row_codec.match(frame, "frame"))
-
-    def decode(self, x: Array) -> Any:
-        """Decode ``(n, d)`` to the form the model was fitted on: a frame of its library with its dtypes, or an array.
-
-        The result shares no memory with ``x``, so that it may be modified.
-        """
-        return self._row_codec.decode(x)
-
-    def frame(self, x: Array) -> pd.DataFrame:
-        """Decode ``(n, d)`` to a pandas frame; array columns get the features' names."""
-        return self._row_codec.frame(x)
-
-    def readable(self, x: Array) -> pd.DataFrame:
-        """Decode ``(n, d)`` to a frame with one column per feature; a one-hot group shows its level."""
-        columns: dict[str, Any] = {}
-        for j, (feature, codec) in enumerate(zip(self.features, self.codecs, strict=True)):
-            one_hot = isinstance(codec, OneHotCodec)
-            columns[feature.name] = (
-                self.values(feature.name, x) if one_hot else next(iter(codec.decode(x[:, j]).values()))
-            )
-        return pd.DataFrame(columns).astype(object)
-
-    @cached_property
-    def _row_codec(self) -> RowCodec:
-        return RowCodec(self.features, self.columns, self.codecs, self.layout)
+        return check_table(self, self.match(frame, "frame"))
 
 
 def _read_words(names: Sequence[str], what: str, given: Any) -> dict[str, Any]:

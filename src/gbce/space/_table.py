@@ -10,9 +10,8 @@ import pandas as pd
 from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import distinguish, printable
 from gbce.base import Array
-from gbce.space._constraints import Computed, Constraint, same
+from gbce.space._constraints import same
 from gbce.space._feature import Feature
-from gbce.space._format import value_text
 from gbce.space._transitions import describe_transitions
 
 if TYPE_CHECKING:
@@ -32,25 +31,19 @@ _HEADER = ["row", "feature", "problem"]
 # --- printing --------------------------------------------------------------------------------------------------------
 
 
-def as_text(
-    features: Sequence[Feature],
-    codecs: Sequence[Any],
-    constraints: Sequence[Constraint],
-    computed: Sequence[Computed],
-    notes: Sequence[str] = (),
-) -> str:
-    """Format the features as a table, with constraints and notes below it."""
-    formula = {one.name: one.text for one in computed}
+def as_text(space: "Space", notes: Sequence[str]) -> str:
+    """Format the features of a space as a table, with constraints and notes below it."""
+    formula = {one.name: one.text for one in space.computed}
     lines: list[tuple[str, ...]] = [("feature", "kind", "range", "unit of change", "may change")]
     lines += [
         (
             f.name,
             f.kind,
-            _format_range(f, codec),
+            _format_range(space, j),
             _format_unit(f),
             f"= {formula[f.name]}" if f.name in formula else _format_direction(f),
         )
-        for f, codec in zip(features, codecs, strict=True)
+        for j, f in enumerate(space.features)
     ]
     lines = [tuple(printable(cell) for cell in line) for line in lines]
     widths = [max(len(line[k]) for line in lines) for k in range(5)]
@@ -58,7 +51,7 @@ def as_text(
     for line in lines:
         cells = [cell.rjust(widths[k]) if k == 3 else cell.ljust(widths[k]) for k, cell in enumerate(line)]
         text.append("  ".join(cells).rstrip())
-    rules = [*(printable(constraint.text) for constraint in constraints), *describe_transitions(features)]
+    rules = [*(printable(one.text) for one in space.constraints), *describe_transitions(space.features)]
     if rules:
         text += ["", "always:", *(f"  {rule}" for rule in rules)]
     if notes:
@@ -95,8 +88,9 @@ def _split_words(name: str) -> str:
     return re.sub(r"[^a-z\u3040-\u9fff]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
-def _format_range(feature: Feature, codec: Any) -> str:
+def _format_range(space: "Space", j: int) -> str:
     """Format the levels or bounds of a feature."""
+    feature = space.features[j]
     if feature.leveled:
         levels = list(map(str, feature.levels or ()))
         if not feature.unordered:
@@ -107,7 +101,7 @@ def _format_range(feature: Feature, codec: Any) -> str:
             text = f"{shown} ({len(levels)} levels)"
     else:
         text = " to ".join(
-            end if bound is None else value_text(feature, codec, bound)
+            end if bound is None else space.format(j, bound, unit=False)
             for bound, end in ((feature.low, "-inf"), (feature.high, "inf"))
         )
         text = "any" if text == "-inf to inf" else text
@@ -150,7 +144,7 @@ def check_table(space: "Space", table: pd.DataFrame) -> pd.DataFrame:
 def misfits(space: "Space", x: Array) -> pd.DataFrame:
     """List the problems of rows ``(n, d)``; bounds hold up to rounding, and inferred bounds do not bind the row."""
     lines: list[tuple[int, str, str]] = []
-    for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
+    for j, feature in enumerate(space.features):
         value = x[:, j]
         if feature.missing is None:
             lines += [(int(i), feature.name, f"{feature.name!r} is missing") for i in np.flatnonzero(np.isnan(value))]
@@ -160,7 +154,7 @@ def misfits(space: "Space", x: Array) -> pd.DataFrame:
                 continue
             outside = value < bound - tolerance if side == "below" else value > bound + tolerance
             for i in np.flatnonzero(outside):
-                have, edge = (value_text(feature, codec, one, exact=True) for one in (value[i], bound))
+                have, edge = (space.format(j, one, exact=True, unit=False) for one in (value[i], bound))
                 problem = (
                     f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
                     "bound holds for the row as well as for every draw."

@@ -8,12 +8,11 @@ import operator
 from collections.abc import Callable, Mapping, Set
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
-from gbce._numerics import ROUNDING
 from gbce.base import Array
 from gbce.space._expressions import (
     ARITHMETIC,
@@ -22,7 +21,9 @@ from gbce.space._expressions import (
     LISTS,
     MOST_EXPRESSIONS,
     Expression,
-    linear_terms,
+    HalfSpace,
+    comparisons,
+    inequalities,
     parse,
 )
 
@@ -33,11 +34,6 @@ _OPPOSITE: dict[type, type[ast.cmpop]] = {
     ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
-# Signs with which the difference of both sides is at most zero.
-_SIDES: dict[type, tuple[float, ...]] = {
-    ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,), ast.Eq: (1.0, -1.0)
-}  # fmt: skip
-
 # --- evaluation ------------------------------------------------------------------------------------------------------
 
 
@@ -84,9 +80,19 @@ def term_of(text: str, columns: Mapping[str, int | Levels]) -> Term | None:
     """
     parsed = parse(text)
     try:
-        return _EncodedBuilder(parsed, columns).build_condition(parsed.tree)
+        return _EncodedBuilder(parsed, columns).term(parsed.tree) if _is_condition(parsed.tree) else None
     except _NeedsValuesError:
         return None
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether an expression yields booleans: comparisons, joined by ``and``, ``or`` and ``not``."""
+    match node:
+        case ast.BoolOp():
+            return all(map(_is_condition, node.values))
+        case ast.UnaryOp(op=ast.Not()):
+            return _is_condition(node.operand)
+    return isinstance(node, ast.Compare)
 
 
 # --- nodes: classes, not closures, so that a space can be pickled ----------------------------------------------------
@@ -128,22 +134,12 @@ class _Constant:
 
 
 @dataclass(frozen=True)
-class _Unary:
-    function: Callable[[Any], Any]
-    part: Term
+class _Apply:
+    function: Callable[..., Any]
+    parts: tuple[Term, ...]
 
     def __call__(self, source: Any) -> Any:
-        return self.function(self.part(source))
-
-
-@dataclass(frozen=True)
-class _Binary:
-    function: Callable[[Any, Any], Any]
-    left: Term
-    right: Term
-
-    def __call__(self, source: Any) -> Any:
-        return self.function(self.left(source), self.right(source))
+        return self.function(*[part(source) for part in self.parts])
 
 
 @dataclass(frozen=True)
@@ -154,19 +150,7 @@ class _Reduction:
     parts: tuple[Term, ...]
 
     def __call__(self, source: Any) -> Any:
-        result = self.parts[0](source)
-        for part in self.parts[1:]:
-            result = self.function(result, part(source))
-        return result
-
-
-@dataclass(frozen=True)
-class _Call:
-    function: Callable[..., Any]
-    parts: tuple[Term, ...]
-
-    def __call__(self, source: Any) -> Any:
-        return self.function(*[part(source) for part in self.parts])
+        return reduce(self.function, [part(source) for part in self.parts])
 
 
 # --- compilation -----------------------------------------------------------------------------------------------------
@@ -186,16 +170,17 @@ class _Builder:
             case ast.Name():
                 return self._column(node)
             case ast.BinOp():
-                return _Binary(ARITHMETIC[type(node.op)], self.term(node.left), self.term(node.right))
+                return _Apply(ARITHMETIC[type(node.op)], (self.term(node.left), self.term(node.right)))
             case ast.UnaryOp(op=ast.UAdd()):
                 return self.term(node.operand)
             case ast.UnaryOp():
-                return _Unary(np.logical_not if isinstance(node.op, ast.Not) else operator.neg, self.term(node.operand))
+                flip = np.logical_not if isinstance(node.op, ast.Not) else operator.neg
+                return _Apply(flip, (self.term(node.operand),))
             case ast.BoolOp():
                 join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
                 return _Reduction(join, tuple([self.term(part) for part in node.values]))
             case ast.Call(func=ast.Name(id=name)):
-                return _Call(FUNCTIONS[name], tuple([self.term(part) for part in node.args]))
+                return _Apply(FUNCTIONS[name], tuple([self.term(part) for part in node.args]))
             case ast.Compare():
                 return self.compare(node)
         raise ValueError(f"{ast.unparse(node)} is not a value")
@@ -206,18 +191,18 @@ class _Builder:
 
     def compare(self, node: ast.Compare) -> Term:
         """Compile a comparison or a chain of them."""
-        pairs = zip(node.ops, [node.left, *node.comparators[:-1]], node.comparators, strict=True)
-        return _Reduction(np.logical_and, (_Constant(np.True_), *[self._compare_two(*pair) for pair in pairs]))
+        parts = [self._compare_two(*pair) for pair in comparisons(node)]
+        return _Reduction(np.logical_and, (_Constant(np.True_), *parts))
 
     def _compare_two(self, op: ast.cmpop, left: ast.expr, right: ast.expr) -> Term:
         """Compile one comparison, ``in`` as a disjunction of equalities."""
         one = self.term(left)
         if not isinstance(op, (ast.In, ast.NotIn)):
-            return _Binary(COMPARISONS[type(op)], one, self.term(right))
+            return _Apply(COMPARISONS[type(op)], (one, self.term(right)))
         assert isinstance(right, LISTS)
-        same = [_Binary(operator.eq, one, self.term(element)) for element in right.elts]
+        same = [_Apply(operator.eq, (one, self.term(element))) for element in right.elts]
         found = _Reduction(np.logical_or, (_Constant(np.False_), *same))
-        return found if isinstance(op, ast.In) else _Unary(np.logical_not, found)
+        return found if isinstance(op, ast.In) else _Apply(np.logical_not, (found,))
 
 
 class _NeedsValuesError(Exception):
@@ -230,18 +215,6 @@ class _EncodedBuilder(_Builder):
     def __init__(self, parsed: Expression, columns: Mapping[str, int | Levels]) -> None:
         super().__init__(self._build_number)
         self._columns = {key: columns[name] for key, name in parsed.names.items()}
-
-    def build_condition(self, node: ast.expr) -> Term:
-        """Compile a subtree that yields booleans; raise if it may yield anything else."""
-        match node:
-            case ast.BoolOp():
-                join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return _Reduction(join, tuple([self.build_condition(part) for part in node.values]))
-            case ast.UnaryOp(op=ast.Not()):
-                return _Unary(np.logical_not, self.build_condition(node.operand))
-            case ast.Compare():
-                return self.compare(node)
-        raise _NeedsValuesError
 
     def constant(self, node: ast.Constant) -> Any:
         """Return a number; strings and booleans occur only in comparisons with levels."""
@@ -286,7 +259,7 @@ class _EncodedBuilder(_Builder):
 # --- reduction to linear inequalities --------------------------------------------------------------------------------
 
 
-def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[tuple[dict[str, float], float]] | None:
+def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[HalfSpace] | None:
     """Return inequalities ``sum_j a_j x_j <= b`` in the ``varying`` columns that imply a condition.
 
     ``values(name)`` returns the value ``(1,)`` of a column in one row that meets the condition; columns that do not
@@ -330,7 +303,7 @@ def _substitute(node: ast.expr, keys: Set[str], value_of: Callable[[ast.expr], A
 
 def _find_sufficient(
     node: ast.expr, names: dict[str, str], value_of: Callable[[ast.expr], Any]
-) -> list[tuple[dict[str, float], float]] | None:
+) -> list[HalfSpace] | None:
     """Return inequalities that imply a condition in which only the varying columns are not constant."""
     match node:
         case ast.Constant(value=value):
@@ -345,9 +318,10 @@ def _find_sufficient(
             met = [_find_sufficient(part, names, value_of) for part in node.values if value_of(part)]
             return min((part for part in met if part is not None), key=len, default=None)
         case ast.Compare():
-            pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
-            parts = [_compare_sides(op, left, right, names) for op, left, right in pairs]
-            return None if None in parts else [half for part in parts for half in part or ()]
+            parts = [inequalities(*pair, names, strict=True) for pair in comparisons(node)]
+            found = [half for part in parts for half in part or ()]
+            finite = all(np.isfinite([bound, *weights.values()]).all() for weights, bound in found)
+            return None if None in parts or not finite else found
     return None
 
 
@@ -363,26 +337,8 @@ def _negate(node: ast.expr) -> ast.expr | None:
             join = ast.Or() if isinstance(node.op, ast.And) else ast.And()
             return None if None in parts else ast.BoolOp(join, [part for part in parts if part is not None])
         case ast.Compare():
-            pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
-            negated: list[ast.expr] = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
+            negated: list[ast.expr] = [
+                ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in comparisons(node)
+            ]
             return negated[0] if len(negated) == 1 else ast.BoolOp(ast.Or(), negated)
     return None
-
-
-def _compare_sides(
-    op: ast.cmpop, left: ast.expr, right: ast.expr, names: dict[str, str]
-) -> list[tuple[dict[str, float], float]] | None:
-    """Return one comparison as inequalities; ``None`` if it is not linear."""
-    one, other = linear_terms(left, names), linear_terms(right, names)
-    if one is None or other is None or type(op) not in _SIDES:
-        return None
-    found = []
-    for sign in _SIDES[type(op)]:
-        weights = {key: sign * (one[0].get(key, 0.0) - other[0].get(key, 0.0)) for key in one[0] | other[0]}
-        bound = sign * (other[1] - one[1])
-        if isinstance(op, (ast.Lt, ast.Gt)):  # strict: by more than rounding
-            bound -= ROUNDING * max(1.0, abs(one[1]), abs(other[1]))
-        if not np.isfinite([bound, *weights.values()]).all():
-            return None
-        found.append(({key: weight for key, weight in weights.items() if weight != 0.0}, bound))
-    return found
