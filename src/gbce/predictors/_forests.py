@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -21,8 +21,6 @@ from gbce.base import Array
 METHODS = ("predict", "predict_proba", "decision_function", "transform")  # that may be replaced on an instance
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, predictions are the same either way
 FEW_ROWS = 100  # rows up to which one thread will do; measured with LightGBM: faster than the estimator up to 200
-_N_PROBES = 50  # points at which the sum over trees must equal the forest's prediction to the last bit; by hand
-_MISSING_SHARE = 0.2  # of the values in some of these points; by hand
 _NO_CATEGORIES = np.zeros((0, 8), dtype=np.uint32)  # empty category bitsets of histogram boosting
 
 # --- forests without their thread pool -------------------------------------------------------------------------------
@@ -56,20 +54,42 @@ def asking(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callabl
 
 def matrix_walker(forest: Any, method: str) -> Callable[[Array], Any] | None:
     """Return a forest's method as a function of floats ``(n, C)`` (None for infinite ones); None for other models."""
-    adder = _sum_trees(forest, method) if type(forest) in _forest_classes() else None
-    n_jobs, trees = forest_jobs(forest), getattr(forest, "estimators_", None)
-    if adder is None or n_jobs is None:
+    if type(forest) not in _forest_classes() or method not in ("predict", "predict_proba") or forest.n_outputs_ > 1:
         return None
+    classes, estimators, n_jobs = getattr(forest, "classes_", None), forest.estimators_, forest_jobs(forest) or 1
+    trees = [estimator.tree_ for estimator in estimators]
+    leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
+    takes_missing = _takes_missing(forest)
+
+    def add_up(x: Array) -> Array:
+        total = np.zeros((len(x), 1 if classes is None else len(classes)))
+        for tree, values in zip(trees, leaves, strict=True):
+            total += values.take(tree.apply(x), axis=0)
+        total /= len(trees)
+        if classes is None:
+            return total[:, 0]
+        return total if method == "predict_proba" else classes.take(total.argmax(axis=1))
 
     def run(matrix: Array) -> Any:
-        if forest.estimators_ is not trees or method in vars(forest) or matrix.shape[1] != forest.n_features_in_:
+        if forest.estimators_ is not estimators or method in vars(forest) or matrix.shape[1] != forest.n_features_in_:
             return None
         with np.errstate(over="ignore"):
             x = matrix.astype(np.float32)
-        known = np.isfinite(x) if not adder.takes_missing else ~np.isinf(x)
-        return _predict_in_slices(adder.add_up, x, n_jobs) if known.all() else None
+        known = ~np.isinf(x) if takes_missing else np.isfinite(x)
+        return _predict_in_slices(add_up, x, n_jobs) if known.all() else None
 
     return run
+
+
+def _takes_missing(forest: Any) -> bool:
+    """Whether a forest predicts for rows with missing values, as one that was fitted on some does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about missing feature names, if fitted on a frame
+        try:
+            OwnMethod(forest, "predict", np.asarray)(np.full((1, forest.n_features_in_), np.nan))
+        except ValueError:
+            return False
+    return True
 
 
 def _predict_in_slices(predict: Callable[[Any], Any], rows: Any, n_jobs: int) -> Any:
@@ -101,50 +121,6 @@ def forest_jobs(model: Any) -> int | None:
     parts: list[Any] = [model, *model.get_params(deep=True).values()]
     jobs = [joblib.effective_n_jobs(part.n_jobs) for part in parts if isinstance(part, _forest_classes())]
     return max(jobs) if jobs else None
-
-
-class _Adder(NamedTuple):
-    """A forest's method as a function of float32 rows ``(n, C)``: finite, or missing if ``takes_missing``."""
-
-    add_up: Callable[[Array], Array]
-    takes_missing: bool
-
-
-def _sum_trees(forest: Any, method: str) -> _Adder | None:
-    """Return a forest's method as a sum over trees; None where the forest may predict otherwise."""
-    classes = getattr(forest, "classes_", None)
-    stock = type(forest).__module__.startswith("sklearn.ensemble.") and method not in vars(forest)
-    if not stock or forest.n_outputs_ > 1 or method not in ("predict", "predict_proba"):
-        return None
-    trees = [estimator.tree_ for estimator in forest.estimators_]
-    leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
-
-    def average(x: Array) -> Array:
-        total = np.zeros((len(x), 1 if classes is None else len(classes)))
-        for tree, values in zip(trees, leaves, strict=True):
-            total += values.take(tree.apply(x), axis=0)
-        total /= len(trees)
-        return total if classes is not None else total[:, 0]
-
-    def add_up(x: Array) -> Array:
-        values = average(x)
-        return values if classes is None or method == "predict_proba" else classes.take(values.argmax(axis=1))
-
-    thresholds = np.concatenate([tree.threshold for tree in trees])
-    thresholds = thresholds[np.isfinite(thresholds)]  # a split on missing values alone has an infinite threshold
-    probe = np.random.default_rng(0).choice(thresholds, (_N_PROBES, forest.n_features_in_)).astype(np.float32)
-    own = OwnMethod(forest, "predict" if classes is None else "predict_proba", lambda rows: rows)
-
-    def agrees(rows: Array) -> bool:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about missing feature names, if fitted on a frame
-            try:
-                return np.array_equal(average(rows), own(rows))
-            except ValueError:  # the forest does not accept missing values
-                return False
-
-    missing = np.random.default_rng(1).random(probe.shape) < _MISSING_SHARE
-    return _Adder(add_up, agrees(np.where(missing, np.float32(np.nan), probe))) if agrees(probe) else None
 
 
 # --- boosted trees without checks ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._numerics import row_keys
 from gbce._validation import show
 from gbce.base import Array
 from gbce.predictors._predictor import OUTPUT, Classifier, Predictor
@@ -127,8 +128,7 @@ class Memory:
 def _row_keys(x: Array) -> list[bytes]:
     """Return the bytes of rows ``(n, d)``, the same for equal numbers and for missing values."""
     plain = np.where(np.isnan(x), np.nan, np.asarray(x, dtype="<f8") + 0.0)  # one zero, and one NaN
-    whole, size = np.ascontiguousarray(plain, dtype="<f8").tobytes(), 8 * x.shape[1]
-    return [whole[i * size : (i + 1) * size] for i in range(len(x))]
+    return row_keys(np.ascontiguousarray(plain, dtype="<f8"))
 
 
 def _same(before: Array, now: Array) -> bool:

@@ -4,13 +4,13 @@ This is the only subpackage that knows about columns, frames, dtypes, bounds and
 float64 vector.
 """
 
+from gbce.space._assumptions import Assumptions
 from gbce.space._codecs import read_value, require_writable, write_value
 from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
 from gbce.space._format import number_text
 from gbce.space._frames import Layout, as_pandas
-from gbce.space._infer import Assumptions
 from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space

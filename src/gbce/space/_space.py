@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.space._assumptions import Assumptions
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._feature import Feature, Kind
 from gbce.space._format import Wording, readable_step
 from gbce.space._frames import Layout
-from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of, read_mapping, require_words
+from gbce.space._infer import ColumnOptions, codec_of, columns_of, read_mapping, require_words
 from gbce.space._places import Measuring
 from gbce.space._rows import as_table, has_labels, layout_of, repeated, require_distinct
 from gbce.space._suggest import Suggestions, suggest
