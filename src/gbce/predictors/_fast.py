@@ -142,11 +142,14 @@ class Shortcut:
         self._model, self._space, self._as_input = model, space, as_input
         self._steps, self._core = _split_pipeline(model)
         self._list = getattr(model, "steps", None)
+        self._asked: dict[str, Callable[[Array], Any]] = {}
 
     def asking(self, method: str) -> Callable[[Array], Any]:
         """Return ``model.method`` as a function of encoded rows ``(n, d)``: reproducible, and fast for few rows."""
-        ordinary = asking(self._model, method, self._as_input)
-        return ordinary if self._core is None else _Checked(self, method, ordinary)
+        if method not in self._asked:
+            ordinary = asking(self._model, method, self._as_input)
+            self._asked[method] = ordinary if self._core is None else _Checked(self, method, ordinary)
+        return self._asked[method]
 
     def alone(self, method: str) -> Callable[[Array], Any]:
         """Return ``model.method`` for single rows as a user calls it, or as fast where that was found to be equal."""

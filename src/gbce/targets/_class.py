@@ -20,8 +20,6 @@ from gbce.targets._numeric import Numeric
 SMALLEST_PROBABILITY = np.finfo(float).eps
 _OWN_DECISION = 0.5  # stands for the model's own decision: the usual threshold between two classes
 
-# --- class targets ---------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Class(Target):
@@ -222,8 +220,6 @@ def _suggest(label: Any, model: str) -> str:
         )
     return ""
 
-
-# --- own losses and several outputs ----------------------------------------------------------------------------------
 
 # --- loss functions --------------------------------------------------------------------------------------------------
 
