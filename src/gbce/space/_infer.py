@@ -58,14 +58,11 @@ class ColumnOptions:
         one_hot = groups_of(read_mapping(given["one_hot"], "one_hot"), names)
         grouped = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in grouped] + list(one_hot)
-        listed = {what: _read_names(what, given[what]) for what in ("immutable", "increase", "decrease")}
-        mapped = {
-            what: read_mapping(given[what], what)
-            for what in ("kinds", "levels", "missing", "labels", "units", "digits")
-        }
+        mappings = ("kinds", "levels", "missing", "labels", "units", "digits")
+        read: dict[str, Any] = {what: read_mapping(given[what], what) for what in mappings}
+        read |= {what: _read_names(what, given[what]) for what in ("immutable", "increase", "decrease")}
         options = cls(
-            **listed,
-            **mapped,
+            **read,
             bounds={} if for_all else read_mapping(bounds, "bounds"),
             scale=read_mapping(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
