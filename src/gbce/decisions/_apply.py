@@ -256,11 +256,7 @@ def apply_rule(
 def apply_rules(
     query: Query, draws: Draws, posterior: GibbsPosterior, *, further: int = 0
 ) -> tuple[list[tuple[Rule, Choice]], list[str]]:
-    """Apply the rules of a query; return the choices and notes. Rules that exceed the budget are left out with a note.
-
-    Rules that do not read earlier choices share model calls. A scarce budget is split evenly between the remaining
-    rules, ``further`` ones that are applied later, and the figures.
-    """
+    """Apply the rules of a query within the budget, of which ``further`` ones get a part; return choices and notes."""
     rules, n = query.rules, len(query.rules)
     made: dict[int, Choice | None] = {}  # by position of the rule
 
@@ -313,11 +309,7 @@ class Judgement(NamedTuple):
 def evaluate_choices(
     query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
 ) -> Judgement:
-    """Evaluate all chosen points and compute their figures: two joint model calls, and one for each point alone.
-
-    Decisions report the first model's prediction of each point alone, as a user would get it. Robustness stays NaN if
-    the budget does not allow it; without budget for the points themselves there are no decisions.
-    """
+    """Evaluate the chosen points, by the first model each alone, and compute the figures that the budget allows."""
     candidates = stack_choices(choices, len(query.space))
     try:
         confirmed = (
@@ -395,11 +387,7 @@ class _Confirmed(NamedTuple):
 
 
 def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evaluated) -> _Confirmed:
-    """Replace joint predictions of the first model (``together``) by predictions of each point alone.
-
-    Points on a path are predicted alone only if that makes a difference for others. A model with a cost per call is not
-    called again.
-    """
+    """Replace joint predictions of the first model, unless its calls cost, by predictions of each point alone."""
     if posterior.predictors[0].cost_per_call:
         return _Confirmed(together, [])
     answers = _select_answers(candidates)
@@ -424,10 +412,7 @@ def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evalua
 
 
 def _evaluate_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], evaluated: Evaluated) -> bool:
-    """Write the first model's predictions of points ``which`` alone into ``evaluated``; whether all were made.
-
-    Equal points are predicted once.
-    """
+    """Write the first model's predictions of points ``which`` alone into ``evaluated``; whether all were made."""
     places: dict[bytes, list[int]] = {}
     for i in which:
         places.setdefault(x[i].tobytes(), []).append(i)

@@ -165,10 +165,7 @@ class ChanceConstrained(Rule):
 
 
 def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
-    """Return candidates in the pool, their weights, and whether they reach the target.
-
-    These are draws that reach it; if there are none, all evaluated points that do; if there are none, all draws.
-    """
+    """Return pool positions, weights and whether they reach: draws that do, else all points that do, else draws."""
     where, weight = scene.draws.distinct
     reached = scene.draws.pool.reached[:, 0]
     if reached[where].any():

@@ -42,10 +42,7 @@ class Explored(NamedTuple):
 def explore_columns(
     judge: Judge, posterior: GibbsPosterior, draws: Draws, needs: Array, mass: Array, known: Array
 ) -> Explored:
-    """Try sets of few columns, unless a ``known`` point ``(n, d)`` reaches with these columns or some of them.
-
-    ``needs`` ``(u, d)`` are sets of moves that draws need, ``mass`` ``(u,)`` their weights.
-    """
+    """Try sets of columns that no ``known`` point keeps to; ``needs`` ``(u, d)`` of ``mass`` ``(u,)`` rank columns."""
     explorer = _Explorer(judge, posterior, draws)
     space, x0 = judge.query.space, judge.query.x0
     free = np.array([j for j in judge.query.free.tolist() if not space.is_computed[j]], dtype=int)

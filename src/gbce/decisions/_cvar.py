@@ -154,11 +154,7 @@ class Tail:
         return tail_mean(loss.reshape(k, -1), self.tau, np.tile(self.weights, n) / n)
 
     def compare(self, loss: Losses, leader: int) -> tuple[Array, Array]:
-        """Return the excess of each tail mean over the leader's ``(k,)``, and its standard error.
-
-        Copies enter through the influence of the tail mean: the quantile plus the excess over it divided by ``1 - tau``
-        (Rockafellar and Uryasev, 2000). Infinite losses get no error.
-        """
+        """Return the excess of each tail mean over the leader's ``(k,)``, and its standard error."""
         k, n, _ = loss.shape
         tau, mean = self.tau, self.mean(loss)
         flat, weights = loss.reshape(k, -1), np.tile(self.weights, n) / n
@@ -187,10 +183,7 @@ class Race:
     known: Losses | None = None
 
     def run(self, rounds: list[Round]) -> list[Array]:
-        """Return the positions of all candidates, then of those left after each round, the best first.
-
-        If the budget ends the race early, the last finished round is the last one.
-        """
+        """Return the positions of all candidates, then of those left after each affordable round, the best first."""
         left = np.arange(len(self.distance))
         history = [left]
         loss = np.zeros((len(left), 0, len(self.tail.weights)))

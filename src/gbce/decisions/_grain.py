@@ -24,11 +24,7 @@ _ENDS = (0.1, 0.9)  # quantiles of the data that stand for a lower and a higher 
 
 
 def find_against(posterior: GibbsPosterior, space: Space, x0: Array, x: Array, better: float) -> tuple[str, ...]:
-    """Return the columns whose change from ``x0`` to ``x``, both ``(d,)``, goes against their average effect.
-
-    ``better`` is positive if the target wants larger outputs, negative if smaller ones. Empty without rows of the data
-    or without the budget for ``2 * 60`` model rows for each changed column.
-    """
+    """Return the columns whose change from ``x0`` to ``x``, both ``(d,)``, goes against their average effect."""
     which = np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed & ~np.isnan(x) & ~np.isnan(x0))
     if better == 0 or not 0 < len(which) <= _MOST_COLUMNS:
         return ()

@@ -30,10 +30,7 @@ _PROBABLE = 0.05  # weight from which a set is a strategy of its own: one draw i
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges whether points reach the target by the first model: by its leaves if it is a readable tree ensemble.
-
-    ``posterior`` has only this model, and ``trees`` are there if it is read, which costs no model rows.
-    """
+    """Judges whether points reach by the one model of ``posterior``, without model rows if its ``trees`` are read."""
 
     query: Query
     posterior: GibbsPosterior
@@ -88,11 +85,7 @@ def find_moves(space: Space, x: Array, x0: Array) -> Array:
 
 
 def undo_unneeded(judge: Judge, x: Array) -> Array:
-    """Return points ``(n, d)``, all of which reach the target, without the changes that they do not need.
-
-    In each round every change is undone by itself. Those that a point can do without are then undone one after the
-    other, the ones that leave the largest margin first, as long as it still reaches; until none can be undone.
-    """
+    """Return points ``(n, d)``, all of which reach, without unneeded changes: those of the largest margin go first."""
     x, going = x.copy(), np.arange(len(x))
     while len(going):
         fewer = _undo_spared(judge, x[going])
@@ -158,11 +151,7 @@ def follow_strategies(needs: Array, strategies: Array) -> Array:
 
 
 def choose_strategies(needs: Array, weights: Array, most: int) -> list[int]:
-    """Return positions of at most ``most`` sets of moves ``(u, d)`` that most of the ``weights`` ``(u,)`` follow.
-
-    Sets that are probable by themselves come first, then those that most of the weight follows that follows no earlier
-    one; of equal ones those with fewer moves.
-    """
+    """Return at most ``most`` sets of moves ``(u, d)`` that most weight ``(u,)`` follows, probable ones first."""
     alike, size = _find_alike(needs, needs), (needs != 0).sum(axis=1)
     left = weights * (size > 0)
     chosen: list[int] = []

@@ -273,10 +273,7 @@ class Reliable(Rule):
     def _find_under_both(
         self, scene: Scene, judges: Scene | None, noisy: UnderNoise, search: "_Candidates"
     ) -> Choice | None:
-        """Return the cheapest point that holds under noise and refits, with a note if it is not confirmed.
-
-        If the confirming refits (``judges``) reject a point, the search is repeated under wider noise.
-        """
+        """Return the cheapest point that holds under noise and refits, under wider noise where ``judges`` reject it."""
         kept = f"{_HOLDS} {{:.4g}} {_UNDER_NOISE} and under refitted models"
         if judges is None:
             x = self._seek(noisy, search, partial(self._holds, scene, noisy))
@@ -497,10 +494,7 @@ def extend_changes(space: Space, x0: Array, x: Array) -> Array:
 
 
 def extend_each_change(scene: Scene, x: Array) -> Array:
-    """Return points ``(m, d)`` with one change, or all, of points ``(k, d)`` extended by fixed steps.
-
-    Scaling cannot lengthen a change that is already at its bound, so each change is also extended by itself.
-    """
+    """Return points ``(m, d)`` with one change, or all, extended by fixed steps, as scaling cannot at a bound."""
     space, x0 = scene.space, scene.x0
     with np.errstate(invalid="ignore"):
         step = np.where(space.unordered, 0.0, np.sign(np.nan_to_num(x - x0)) * space.scale)

@@ -82,10 +82,7 @@ def count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> in
 
 
 def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
-    """Return the mean of losses ``(k, n)`` at or above their tau-quantile, weighted by ``(n,)``: ``(k,)``.
-
-    The quantile is the smallest loss with at least a share ``tau`` of the weights at or below it.
-    """
+    """Return the mean of losses ``(k, n)`` from their tau-quantile on, weighted by ``(n,)``: ``(k,)``."""
     weights = np.ones(loss.shape[1]) if weights is None else weights
     loss, weights = loss[:, weights > 0], weights[weights > 0]
     if (weights == weights[:1]).all():  # equal weights need no reordering
@@ -164,10 +161,7 @@ class Trials:
         return min(p - float(ndtri(self.risk / 2 ** (self.done + 1))) * error + self.lift, 1.0) - ROUNDING
 
     def find_holding(self, candidates: Array, shares: Array) -> int | None:
-        """Run trials of candidates in order, skipping those whose screening ``shares`` are too low.
-
-        Screening used common noise, so a share that a trial shows to be too optimistic lowers the next ones as well.
-        """
+        """Run trials of candidates in order, skipping those whose screening ``shares`` are too low."""
         for candidate, share in zip(candidates.tolist(), shares.tolist(), strict=True):
             if self.done == _MAX_TRIALS:
                 break
@@ -204,10 +198,7 @@ class Trials:
 
 
 def lower_bound(share: float, n: int, risk: float) -> float:
-    """Return the lower confidence bound of a probability after a ``share`` of ``n`` successes, at level ``risk``.
-
-    Exact for binary outcomes (Clopper and Pearson, 1934), conservative for outcomes between 0 and 1.
-    """
+    """Return the lower confidence bound of a probability after a ``share`` of ``n`` successes, at level ``risk``."""
     k = n if share > 1.0 - ROUNDING else share * n  # a sum of weights may miss one by rounding
     return float(betaincinv(k, n - k + 1, risk)) if k > 0 else 0.0
 
@@ -244,11 +235,7 @@ def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, population
 def propose_nearer(
     scene: Scene, x: Array, n: int, cost: Callable[[Array], Array], tidy: Callable[[Array], Array]
 ) -> Array:
-    """Propose at most ``n`` admissible points ``(k, d)`` cheaper than ``x`` ``(d,)``, the cheapest first.
-
-    Each shrinks or undoes one change, undoes one and extends another, or shrinks all. If there are more than ``n``,
-    they are thinned evenly over the savings. Points are made ``tidy`` before their ``cost`` is compared.
-    """
+    """Propose at most ``n`` admissible ``tidy`` points ``(k, d)`` cheaper than ``x`` ``(d,)``, the cheapest first."""
     space, x0 = scene.space, scene.x0
     limits = np.column_stack(space.limits(x0))
     steps = StepsFromRow(space, x0, {int(j): limits[j] for j in scene.free})

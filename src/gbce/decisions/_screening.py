@@ -171,10 +171,7 @@ def fresh_success(noisy: UnderNoise, x: Array, copies: int) -> tuple[float, int]
 
 
 def accepts(noisy: UnderNoise, x: Array, *, known: bool = False) -> Array:
-    """Whether the first model accepts points ``(k, d)`` by its own ``predict``: ``(k,)``.
-
-    Points ``known`` to reach the target are evaluated only if ``predict`` can differ from the scores read before.
-    """
+    """Whether the first model's ``predict`` accepts points ``(k, d)``; it is not asked if ``known`` scores decide."""
     first = noisy.posterior.predictors[0]
     if len(x) == 0 or (known and first.questions(use_predict=True) == first.questions()):
         return np.ones(len(x), dtype=bool)
@@ -186,10 +183,7 @@ def accepts(noisy: UnderNoise, x: Array, *, known: bool = False) -> Array:
 
 @dataclass(frozen=True)
 class UndoChanges:
-    """Undo changes as long as the number of successes under common random noise ``shifts`` ``(n, d)`` stays the same.
-
-    ``cost``, ``tidy`` and ``holds_elsewhere`` are functions of points ``(k, d)``, as in :class:`PromiseSearch`.
-    """
+    """Undo changes while no success is lost under common ``shifts`` ``(n, d)``; functions as in PromiseSearch."""
 
     noisy: UnderNoise
     shifts: Array
@@ -198,11 +192,7 @@ class UndoChanges:
     holds_elsewhere: Callable[[Array], Array]
 
     def run(self, x: Array) -> Array:
-        """Return ``x`` ``(d,)`` without the changes it does not need.
-
-        Single changes are tried first; then as many of the dispensable ones as possible together, the largest savings
-        first; then the rest again.
-        """
+        """Return ``x`` ``(d,)`` without the changes it does not need, the largest savings first."""
         scene, left = self.noisy.scene, self._changed_features(x)
         before = np.zeros(0)  # successes of x under the copies evaluated so far
         while len(left):
@@ -246,11 +236,7 @@ class UndoChanges:
         return rows[good], [columns for columns, kept in zip(sets, good, strict=True) if kept]
 
     def _keep_as_good(self, rows: Array, x: Array, before: Array) -> tuple[Array, Array, Array]:
-        """Return positions ``(m,)`` of rows that succeed as often as ``x``, and their successes ``(m, n)``.
-
-        ``before`` holds the successes of ``x`` under the copies evaluated so far; it is extended where more are needed,
-        and returned last.
-        """
+        """Return which rows ``(m,)`` succeed as often as ``x``, all successes ``(m, n)``, and those of ``x`` so far."""
         which, n = np.arange(len(rows)), len(self.shifts)
         after = np.zeros((len(rows), n))
         start = 0
@@ -279,10 +265,7 @@ def _list_prefixes(columns: Array) -> list[Array]:
 
 
 class Promise(NamedTuple):
-    """A probability of reaching the target under noise, the confidence in it, and the numbers of copies.
-
-    ``confidence`` covers all trials together; ``n_perturb`` copies are for screening, ``n_confirm`` for confirmation.
-    """
+    """A probability of reaching under noise, the confidence in it over all trials, and copies to screen and confirm."""
 
     probability: float
     confidence: float
@@ -374,11 +357,7 @@ class PromiseSearch:
         return None if held is None else way[held]
 
     def undo_changes(self, x: Array) -> Array:
-        """Return ``x`` ``(d,)``, which holds, without changes it does not need.
-
-        A change is undone if the success rate under common noise stays the same, a small one if it stays high enough.
-        As the selection may be lucky under this noise, the result must also hold in a trial under fresh noise.
-        """
+        """Return ``x`` ``(d,)`` without the changes it does not need, if the result holds under fresh noise."""
         if not self.trials.possible:
             return x
         undoing = UndoChanges(self.noisy, self.screening.many, self.cost, self.tidy, self.holds_elsewhere)

@@ -87,10 +87,7 @@ class PointFinder:
     # --- cheap points ---------------------------------------------------------------------------------------
 
     def shrink_all(self, groups: Sequence[Array]) -> list[Array | None]:
-        """Return the cheapest point found of each group of starts, rounded if it then still reaches.
-
-        All starts of a group ``(n, d)`` reach the target and make the same moves, and so does the point.
-        """
+        """Return for each group of starts ``(n, d)`` that reach the cheapest point found with the same moves."""
         parts = [self._vary(group[0]) for group in groups]
         last = np.concatenate([np.zeros(0, dtype=int), *(part[1] for part in parts)])
         x = np.vstack([np.zeros((0, len(self.x0))), *(part[0] for part in parts)])

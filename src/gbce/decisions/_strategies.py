@@ -94,10 +94,7 @@ class Strategies:
     copies: int
 
     def reweigh(self, before: Draws, after: Draws, inside: Array | None = None) -> "Strategies | None":
-        """Return the same strategies under another posterior; None if none of the labelled draws has any weight there.
-
-        ``inside`` ``(N,)`` are the points of the pool that are left in the pool of ``after``; by default all.
-        """
+        """Return the strategies under another posterior of points ``inside``; None if no labelled draw has weight."""
         kept = np.ones(len(self.index), dtype=bool) if inside is None else inside[self.index]
         index = self.index[kept]
         place = index if inside is None else (np.cumsum(inside) - 1)[index]
@@ -107,10 +104,7 @@ class Strategies:
         return replace(self, index=place, weights=weights / weights.sum(), which=self.which[kept])
 
     def find_representatives(self, cost: Array) -> Array:
-        """Return the point that represents each strategy: its cheapest reliable one, else its cheapest; ``(s,)``.
-
-        ``cost`` ``(p,)`` is that of the points.
-        """
+        """Return the point that represents each strategy: its cheapest reliable one, else its cheapest; ``(s,)``."""
         return find_representatives(self.strategy, self.holds, cost)
 
     def keep_points(self, good: Array) -> "Strategies":
@@ -145,10 +139,7 @@ def find_strategies(
     policy: Rule | None = None,
     answer: Decision | None = None,
 ) -> Strategies | None:
-    """Return the strategies of a posterior; None if the row needs none, no draw reaches, or the budget is too small.
-
-    Points keep the promise of the ``policy`` if it is :class:`Reliable`; ``answer`` is a point known to keep it.
-    """
+    """Return the strategies of a posterior under the promise of the ``policy``; None without need, draws or budget."""
     reached = draws.reached[:, 0] & np.isfinite(draws.points.log_correction)
     if query.row.reached[0, 0] or not draws.info.draws_posterior or not reached.any() or draws.ess < ENOUGH_ESS:
         return None
@@ -252,10 +243,7 @@ class _Search(PointFinder):
         }
 
     def _predict(self, x: Array, alone: Array) -> tuple[Array, Array]:
-        """Return outputs and verdicts ``(p,)`` of the model's own ``predict``, one row at a time where ``alone``.
-
-        Where a verdict of a row alone differs from that in a batch, all points are predicted alone.
-        """
+        """Return outputs and verdicts ``(p,)`` of ``predict``, row by row where ``alone``, or all if it matters."""
         if len(x) == 0:
             return np.zeros(0), np.zeros(0, dtype=bool)
         together = self.posterior.read(self.posterior.ask(x, use_predict=True, models=1))
@@ -273,10 +261,7 @@ class _Search(PointFinder):
         return outputs, reached
 
     def _number_strategies(self, x: Array, chosen: Array) -> Array:
-        """Return which strategy points ``(p, d)`` represent, -1 for none.
-
-        Sets of few columns are added where draws show too few strategies, the cheapest first.
-        """
+        """Return which strategy points ``(p, d)`` represent, -1 for none; cheap small sets make up the fewest."""
         moves = self.find_moves(x)
         listed = [one for one in chosen if (moves == one).all(axis=1).any()]
         for one in moves:

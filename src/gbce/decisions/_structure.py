@@ -111,12 +111,7 @@ def seek_on_cells(
     most_changes: int | None,
     path: int,
 ) -> Iterator[NearestPoints]:
-    """Yield cheap points that reach the target by the leaves of the first model, if it is a readable tree ensemble.
-
-    The first points may lie exactly on the boundary, where rounding decides; if the model rejects them, the next ones
-    lie strictly inside. ``starts`` ``(s, d)`` are points that may reach; the other options are those of
-    ``find_nearest_cells``.
-    """
+    """Yield cheap points that reach by the leaves of a readable first model, then ones strictly inside the boundary."""
     first, target = posterior.predictors[0], reaching.target
     if target.reads_classes and first.decide_always:  # by a rule of its own that leaves do not show
         return
@@ -173,12 +168,7 @@ def prove_nearest(
     accepts: Callable[[Array], Array],
     readable: float,
 ) -> tuple[Array, Proof | None]:
-    """Return the cheapest known point that reaches the target, and a proof of a lower bound on its cost.
-
-    ``x`` ``(d,)`` is the cheapest point found by a search; ``accepts`` tells whether the model itself accepts points
-    ``(n, d)``. A cheaper point replaces ``x`` if it saves more than the share ``readable``, which rounding may have
-    added.
-    """
+    """Return the cheapest point known, at first ``x`` ``(d,)``, with a proof of a bound on the cost of all others."""
     space, x0, first = scene.space, scene.x0, replace(posterior, predictors=posterior.predictors[:1])
     if posterior.target.reads_classes and posterior.predictors[0].decide_always:  # by a threshold of its own
         return x, None

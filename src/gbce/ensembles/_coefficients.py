@@ -60,12 +60,7 @@ SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
 
 
 def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the eta' of smallest cumulative prequential loss (Grünwald and van Ommen 2017), the grid and the losses.
-
-    Rows arrive in random order; losses of linear models are averaged over several orders. ``version`` is "R", the
-    expected log loss of a draw from the posterior so far (R-log-SafeBayes), or "I", the log loss at its mean
-    (I-log-SafeBayes).
-    """
+    """Return the eta' of smallest cumulative prequential loss (Grünwald and van Ommen 2017), and all losses."""
     order = rng.permutation(len(problem.X))
     etas = np.sort(np.asarray(grid, dtype=float))[::-1]
     likelihood = problem.likelihood

@@ -193,11 +193,7 @@ def round_maps(problem: Problem, visited: Array) -> Array:
 def network_chains(
     problem: Problem, n_chains: int, n_warmup: int, n_steps: int, leaps: int, rng: np.random.Generator
 ) -> HMCRun:
-    """Run chains over the weights of a network from a tempered population.
-
-    Chains may be in different modes: each has its own step size, and from half of the warm-up on a map of its own,
-    estimated from the states it has visited.
-    """
+    """Run chains from a tempered population; their steps and maps differ, as they may be in different modes."""
     start = anneal(problem, _TUNING.tempered_per_chain * n_chains, rng)[:: _TUNING.tempered_per_chain]
     step, jump, half = np.full(len(start), FIRST_STEP), _propose_rescaling(problem.net), math.ceil(n_warmup / 2)
     maps = round_maps(problem, start[None])

@@ -334,11 +334,7 @@ def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
 
 
 def require_full_rank(design: Array, names: Sequence[str]) -> None:
-    """Raise if columns ``(n, p)`` with a flat prior are linearly dependent, and name them.
-
-    Columns are scaled to length 1, so that units do not matter, and dependent if the smallest singular value is below
-    1e-6 of the largest.
-    """
+    """Raise if columns ``(n, p)`` with a flat prior are linearly dependent, and name them."""
     n, p = design.shape
     length = np.linalg.norm(design, axis=0)
     if p == 0:

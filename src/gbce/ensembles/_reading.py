@@ -142,10 +142,7 @@ def read(
     standardise: bool,
     learned_from: Array | None = None,
 ) -> LearnerReading:
-    """Translate a learner, or the last step of a pipeline whose other steps are fitted to the data once.
-
-    These steps and the noise are ``learned_from`` these rows, or from all.
-    """
+    """Translate a learner, or the last step of a pipeline; noise and earlier steps are ``learned_from`` rows."""
     learner, X, names, options = _prepare(question, method, learned_from)
     kind = _classify_learner(learner, method)
     codes, classes, outputs = question.y, None, 1

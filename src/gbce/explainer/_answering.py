@@ -66,11 +66,7 @@ _WORK_IN_TIME: dict[str, Any] = {"most_work": 200_000}  # of a proof under a dea
 
 
 class Decided(NamedTuple):
-    """Choices of the rules with their notes, the policy's choice if any, and the decisions.
-
-    The policy's decision is the last one until it is taken out as the answer. ``depends`` and ``apart``: whether
-    verdicts, and outputs by more than rounding, depend on the batch.
-    """
+    """The choices with notes, the policy's, all decisions, and how verdicts or outputs depend on the batch."""
 
     choices: list[tuple[Rule, Choice]]
     notes: list[str]
@@ -89,11 +85,7 @@ def decide(
     policy: Rule | None,
     neighbours: Neighbours,
 ) -> tuple[Decided, Draws]:
-    """Apply rules and policy, evaluate their choices, and return them with the draws, extended by what was evaluated.
-
-    If no point had reached the target and a rule finds one that does, all rules are applied again from there, unless
-    the budget ends first.
-    """
+    """Apply rules and policy, again where one found what no draw reached, and return the draws with what was found."""
 
     def choose(known: Draws) -> Decided:
         choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
@@ -258,11 +250,7 @@ def _find_against(query: Query, posterior: GibbsPosterior, decision: Decision) -
 def find_safe_box(
     query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None, trees: CellTrees | None = None
 ) -> SafeBox | None:
-    """Return guaranteed ranges around a point ``(d,)`` that reaches the target, None if the first model has none.
-
-    They are ranges of the features ``which``, by default the changed ones. The first model must be a tree ensemble that
-    can be read and decide by its scores; it is read unless ``trees`` are given.
-    """
+    """Return guaranteed ranges of the features ``which``, by default the changed ones, around a point ``(d,)``."""
     space = query.space
     if query.target.reads_classes and posterior.predictors[0].decide_always:
         return None
@@ -278,11 +266,7 @@ def find_safe_box(
 
 
 def state_proof(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:
-    """Return the sentence of a proof about the answer, empty without one.
-
-    The proof of a ``Nearest`` rule applies directly if the answer is its point, and otherwise as a lower bound on the
-    cost if the rule measures cost in the same way.
-    """
+    """Return the sentence of a proof about the answer, or about its cost by a Nearest rule; empty without one."""
     if unattainable is not None:
         return unattainable.sentence
     if not answer.reached or answer.n_changes == 0:

@@ -135,11 +135,7 @@ def _answer_among_all(found: Explanation, draws: Draws, conditions: Sequence[Con
 
 
 def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
-    """Raise if an explanation was made with other models or another prior than the posterior's.
-
-    Models are compared by their identity if they have one (remote models), otherwise by their outputs at a few dozen
-    points of the explanation.
-    """
+    """Raise if an explanation has another prior, or models of another identity or, without one, other outputs."""
     points = _pick_points(explanation)
     for k, predictor in enumerate(posterior.predictors):
         identity = explanation.query.identities[k] if k < len(explanation.query.identities) else None

@@ -87,10 +87,7 @@ def has_meaning(space: Space, data: Any) -> bool:
 
 
 def infer_space(data: Any, models: Sequence[Any]) -> Space:
-    """Infer the space of the data; columns of an array get the names that the first model knows, and keep their sign.
-
-    The paper's prior and eta stay those of arrays.
-    """
+    """Infer the space of the data; columns of an array get the names that the first model knows."""
     space = Space.infer(data)
     names = next((found for found in map(_fitted_names, models) if found), [])
     if has_labels(data) or len(names) != len(space) or len(set(names)) < len(names):
@@ -125,10 +122,7 @@ def _refers_to_positions(option: Any) -> bool:
 def judge_status(
     query: Query, known: Points, decisions: Sequence[Decision], proof: Proof | None = None, depends: bool = False
 ) -> tuple[Status, str]:
-    """Return the status and, unless the target is attainable, a sentence about it.
-
-    If outputs depend on the batch (``depends``), only decisions count, because they were evaluated one by one.
-    """
+    """Return the status, and a sentence unless attainable; if outputs ``depend`` on the batch, by decisions only."""
     target, row = query.target.describe(), query.row
     if row.reached[0, 0]:
         now = short(row.outputs[0, 0])
@@ -288,11 +282,7 @@ def _find_mode(decisions: Sequence[Decision]) -> Decision | None:
 
 
 def limit_sampling(budget: Budget, sampler: Sampler, n_models: int, jointly: bool, seeks_eta: bool = False) -> Budget:
-    """Limit the rows for sampling if no limit was set; the limit rises once a point reaches the target.
-
-    Where eta is sought, it is lower and does not rise. Samplers with a size of their own (``Importance``, ``Nested``,
-    user-defined ones) and models sampled jointly are not limited.
-    """
+    """Limit rows for samplers of known size if nobody did; the limit rises at a point that reaches, not for a goal."""
     usual: Any = getattr(sampler, "usual_rows", None)
     if budget.limited or jointly or not is_count(usual):
         return budget

@@ -426,11 +426,7 @@ def _explain_without(
     budget: Budget,
     refits: Any,
 ) -> Fallback:
-    """Return the answer from the row ``x`` ``(d,)`` with some columns held: the posterior given what was done.
-
-    With independent columns, the prior around the row given the values of some of them is the prior around the row with
-    these values, in which they stay.
-    """
+    """Return the answer from the row ``x`` ``(d,)`` with columns held: the posterior given what was done."""
     before = planner.explanation.query
     keep = [Condition(name, None, None, name, kept=True) for name in held]
     space = restate(before.space, keep, x, spikes=before.sparse)

@@ -81,12 +81,7 @@ class _Sampled(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """The settings of an explainer, and its models and data with everything that was learned of them.
-
-    ``sums_if_few``: whether the sampler is the default, which the cells of tree ensembles replace. ``eta_assumed``:
-    whether eta was left out. ``on_table``: whether columns have a meaning each. ``model_error`` is measured once for
-    all sessions on the same models. ``recorded``: the settings to record if they are not those of this session.
-    """
+    """The settings of an explainer, with its models, its data and all that was learned of them."""
 
     space: Space
     data: Array
@@ -126,11 +121,7 @@ class Session:
         return self._without_posterior
 
     def _has_few_rows(self, predictors: tuple[Predictor, ...], rules: tuple[Rule, ...], budget: Budget) -> bool:
-        """Whether the budget is too small for the usual run: then one search has to do.
-
-        Trees are read for a posterior without many rows; a sampler, a rule for eta, or rules that read draws are used
-        where they were chosen.
-        """
+        """Whether a budget is too small for the usual run, and nothing was chosen that one search cannot give."""
         if budget.max_rows is None or budget.rows_left >= FEW_ROWS * sum(one.questions() for one in predictors):
             return False
         if self.eta_rule is not None and not self.eta_assumed:
@@ -142,10 +133,7 @@ class Session:
 
     @cached_property
     def _sparing(self) -> "Session":
-        """The session for few rows: one search, whose answer is the nearest point unless a policy was chosen.
-
-        A promise under noise takes thousands of rows to look for; those that are left estimate how far it is kept.
-        """
+        """The session for few rows: one search, and the nearest point, as promises take thousands of rows."""
         policy = Nearest() if self.policy == Reliable() else self.policy
         searching = self if isinstance(self.sampler, SearchOnly) else self._without_posterior
         return replace(searching, policy=policy)

@@ -159,10 +159,7 @@ def exclude_row(row: Points, space: Space) -> Points:
 
 
 def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequence[Condition]) -> Answer:
-    """Return the answer if it meets the conditions, else the cheapest known point that reaches, or of least loss.
-
-    A known point has no reliability, which was not estimated.
-    """
+    """Return the answer if it meets the conditions, else the best known point, whose reliability is unknown."""
     fits = all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions)
     if fits and query.effort == answer.query.effort:
         return replace(answer, query=query)

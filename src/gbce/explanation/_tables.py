@@ -233,11 +233,7 @@ def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any
 
 
 def to_arviz(explanation: "Explanation") -> Any:
-    """Return the draws as an ``xarray.DataTree``, see :meth:`gbce.Explanation.to_arviz`.
-
-    Every island or chain becomes a chain, resampled by its own weights; a pool of independent points becomes one. The
-    relative mass of the runs is lost: figures and errors are those of the explanation.
-    """
+    """Return the draws as an ``xarray.DataTree``, whose chains lose the relative mass of the runs."""
     picks = _resample_chains(explanation)
     pool, space = explanation.draws.pool, explanation.space
     posterior: dict[str, Array] = {space.names[j]: pool.x[:, j][picks] for j in explanation.free}

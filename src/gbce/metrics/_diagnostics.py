@@ -236,10 +236,7 @@ def prior_shares(draws: Draws, space: Space, j: int) -> Array:
 
 
 def prior_moves(draws: Draws, space: Space, x0: Array, j: int, levels: Sequence[float] | Array) -> Array:
-    """Return prior quantiles ``(q,)`` of the signed change of feature ``j``; for a category, its change probability.
-
-    Without the pool, quantiles at levels that were not stored are interpolated.
-    """
+    """Return prior quantiles ``(q,)`` of the signed change of feature ``j``; for a category, its change probability."""
     if draws.record is not None:
         return _interpolate(draws.record.prior_moves[:, j], np.asarray(levels))
     moves, weights = signed_changes(space, draws.pool.x, x0, slice(j, j + 1))[:, 0], draws.prior_weights
@@ -263,11 +260,7 @@ def drop_pool(
     models: tuple[str, ...],
     free: tuple[str, ...],
 ) -> Draws:
-    """Return the draws without the pool, with a record of what tables and plots need from it.
-
-    Some points that were not drawn are kept, so that rules choose as before: the best, and the nearest that reach the
-    target.
-    """
+    """Return the draws with the points that rules may choose, and a record of what else tables and plots need."""
     if draws.record is not None:
         return draws
     found = figures(draws, space, x0, alpha, models)

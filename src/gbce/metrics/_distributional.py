@@ -171,10 +171,7 @@ def stability(draws: Draws, u: Places) -> Figure:
 
 
 def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
-    """Return VarImp: the expected size of each feature's change, its error, and the value under the prior.
-
-    For a category it is the probability of a change.
-    """
+    """Return VarImp, the expected size of each feature's change (a probability for a category), and the prior's."""
     if draws.exact is not None:
         change, se = draws.exact.change, np.zeros(len(space))
     elif draws.record is not None:
@@ -372,10 +369,7 @@ class Disagreement:
 
 
 def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...], weights: Array) -> Disagreement:
-    """Compare the verdicts and outputs of models with weights ``(K,)`` on the draws, without those of weight zero.
-
-    ``free`` are the positions ``(m,)`` of the features that can move.
-    """
+    """Compare models with positive ``weights`` ``(K,)`` on the draws; the features ``free`` ``(m,)`` can move."""
     draws = draws.read
     counted, reached, differ = _compare_verdicts(draws, weights)
     outputs = draws.pool.outputs[:, counted]

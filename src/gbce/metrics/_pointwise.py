@@ -143,11 +143,7 @@ def _parse_deviations(noise: Any, space: Space) -> Array:
 
 
 class ColumnNoise(NamedTuple):
-    """Distribution of one feature under noise: a normal with ``centre`` and ``sd``, clipped and rounded.
-
-    ``low`` and ``high`` are the extreme values. ``start`` is set if the feature moves in whole steps from there,
-    ``digits`` if the column is stored at lower precision.
-    """
+    """One feature under noise: a clipped normal, in whole steps from ``start``, or stored in fewer ``digits``."""
 
     feature: int
     centre: float
@@ -359,10 +355,7 @@ def unknown_errors() -> dict[str, float]:
 
 
 def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array) -> tuple[Array, Array]:
-    """Return the share of perturbed copies that reach the target under the first model, and its error.
-
-    ``x`` ``(k, d)`` are points and ``shifts`` ``(n, d)`` offsets, the same for every point; both results are ``(k,)``.
-    """
+    """Return the share of copies of points ``(k, d)`` under offsets ``(n, d)`` that reach, and its error: ``(k,)``."""
     reached = evaluate_under_noise(posterior, space, x, shifts, first_only=True).reached[:, :, 0]
     return share_and_error(reached.mean(axis=1), len(shifts))
 
@@ -402,21 +395,14 @@ def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
 
 
 def pareto_front(reliability: Array, cost: Array) -> Array:
-    """Return positions of the Pareto-optimal points, from the cheapest on: no cheaper point is as reliable.
-
-    A point that never succeeds is not among them.
-    """
+    """Return the positions of points, the cheapest first, that succeed more often than any cheaper one."""
     order = np.lexsort((-reliability, cost))
     so_far = np.maximum.accumulate(np.append(0.0, reliability[order]))[:-1]
     return order[reliability[order] > so_far + ROUNDING]
 
 
 def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
-    """Return positions of points that may be on the front, where reliability is a share of ``n`` noisy trials.
-
-    A point is kept if it is at most one standard error below the best of the cheaper ones; if more than ``most`` are,
-    the most promising.
-    """
+    """Return at most ``most`` positions of points that may be on the front, given shares of ``n`` noisy trials."""
     order = np.lexsort((-reliability, cost))
     share = reliability[order]
     so_far = np.maximum.accumulate(np.append(0.0, share))[:-1]

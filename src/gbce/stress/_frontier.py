@@ -161,11 +161,7 @@ class _Judgements(NamedTuple):
 
 @dataclass(frozen=True)
 class FrontierSearch:
-    """Search for the cheapest reliable changes of an explanation's row; options as in :meth:`gbce.Explainer.frontier`.
-
-    ``posterior`` has the models that count, each with positive weight; ``own`` the one model that must accept every
-    point; ``unseen`` the held-out models with their budget. The values of ``data (n, d)`` are tried in the walk.
-    """
+    """Search for the cheapest points reliable under ``posterior`` that ``own`` accepts; ``unseen`` is held out."""
 
     explanation: Explanation
     posterior: GibbsPosterior
@@ -200,11 +196,7 @@ class FrontierSearch:
                 raise ValueError(f"reliability='next' is not available for this target: {error}; use 'share'") from None
 
     def table(self) -> pd.DataFrame:
-        """Find points and return the front; see :meth:`gbce.Explainer.frontier`.
-
-        The largest of many noisy shares is biased upwards, so three independent sets of offsets are drawn: to find
-        points near the front, to choose among these, and to report the chosen ones.
-        """
+        """Find, choose and report a front, each under noise of its own, as the largest share is biased upwards."""
         space = self.explanation.space
         rng = stream(self.explanation.seed, JUDGING, self.explanation.query.key)
         x = self._list_candidates(rng)
