@@ -1,6 +1,6 @@
 """Decision rules: frozen objects that choose one point, or several, from the draws; and how rules are applied."""
 
-from gbce.base import Choice, ModelNeededError, Rule
+from gbce.base import Rule
 from gbce.decisions._apply import (
     Decision,
     answers_among,
@@ -18,32 +18,28 @@ from gbce.decisions._apply import (
 from gbce.decisions._chance import ChanceConstrained
 from gbce.decisions._cvar import CVaR, paper_rules
 from gbce.decisions._grain import find_against
-from gbce.decisions._mode import MAP, sparsity_path
+from gbce.decisions._mode import MAP
 from gbce.decisions._nearest import Nearest, nearest_points
 from gbce.decisions._needed import find_moves, follow_strategies
 from gbce.decisions._point_estimates import DirectOpt, DiverseSet, GeometricMedian, Mean, Medoid, RandomDraw
 from gbce.decisions._reliable import FEWEST_TO_CONFIRM, Reliable, confirms, refit_shares, split_refits
 from gbce.decisions._strategies import Strategies, find_strategies
-from gbce.draws import Scene
 
 __all__ = [
     "FEWEST_TO_CONFIRM",
     "MAP",
     "CVaR",
     "ChanceConstrained",
-    "Choice",
     "Decision",
     "DirectOpt",
     "DiverseSet",
     "GeometricMedian",
     "Mean",
     "Medoid",
-    "ModelNeededError",
     "Nearest",
     "RandomDraw",
     "Reliable",
     "Rule",
-    "Scene",
     "Strategies",
     "answers_among",
     "apply_known_rules",
@@ -63,7 +59,6 @@ __all__ = [
     "refit_shares",
     "require_rule",
     "require_rules",
-    "sparsity_path",
     "split_refits",
     "stack_points",
 ]

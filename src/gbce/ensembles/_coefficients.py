@@ -19,7 +19,6 @@ from gbce.ensembles._reading import LearnerReading, read
 from gbce.ensembles._refits import clone_with_seed
 
 __all__ = [
-    "SAFE_GRID",
     "CoefficientPosterior",
     "LaplaceApproximation",
     "PACBayes",

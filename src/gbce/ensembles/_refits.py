@@ -23,18 +23,10 @@ from gbce.targets import SMALLEST_PROBABILITY
 __all__ = [
     "BayesianBootstrap",
     "Rashomon",
-    "RiskLoss",
     "clone_with_seed",
     "cross_val_risk",
-    "in_parallel",
-    "learner_rng",
     "model_posterior",
     "refit",
-    "resample_counts",
-    "risk_of",
-    "row_weights",
-    "takes_weights",
-    "weight_name",
 ]
 
 RiskLoss = Callable[[Array, Array], Any]

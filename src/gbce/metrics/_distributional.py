@@ -43,9 +43,7 @@ __all__ = [
     "importance",
     "most_moved",
     "next_model_probability",
-    "stability",
     "success_probability",
-    "tail",
 ]
 
 FIGURE_TITLES = {  # in summaries and plots; other figures go by their names

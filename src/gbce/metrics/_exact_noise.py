@@ -18,7 +18,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.targets import Class, Numeric
 from gbce.trees import Axis, CellTrees, Grid, read_cell_outputs, same_output, why_unreadable
 
-__all__ = ["Bounded", "ExactNoise", "sum_under_noise"]
+__all__ = ["sum_under_noise"]
 
 # Cells that are summed, without and with a deadline: a microsecond each, so that an answer takes at most 0.25 s longer.
 _MOST_CELLS, _HASTY_CELLS = 250_000, 25_000

@@ -42,7 +42,6 @@ __all__ = [
     "pareto_front",
     "positions_at_levels",
     "require_noise",
-    "robustness",
     "survival_table",
     "unknown_errors",
     "unknown_figures",
