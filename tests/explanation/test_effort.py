@@ -17,11 +17,12 @@ def model(x):
     return x[:, 0] + 0.7 * x[:, 1] + 0.2 * x[:, 0] * x[:, 1]
 
 
-def make(prior=None):
+def make(prior=None, **options):
     data = np.random.default_rng(0).normal(size=(100, 2))
     space = gbce.Space([gbce.Feature("x1", scale=0.5), gbce.Feature("x2")])
     sampler = gbce.Importance(20_000, 4_000)
-    return gbce.Explainer(model, data, space=space, sampler=sampler, prior=prior or gbce.Gaussian(1.5), eta=2.0)
+    return gbce.Explainer(model, data, space=space, sampler=sampler, prior=prior or gbce.Gaussian(1.5), eta=2.0,
+                          **options)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +82,27 @@ def test_the_answer_is_the_cheapest_known_point_by_the_costs_so_changed(explanat
     assert abs(best[0] - X0[0]) < abs(explanation.answer.decision.x[0] - X0[0])
 
 
-def test_no_decision_of_another_run_is_cheaper_than_its_answer(explainer):
-    first = explainer.explain(X0, TARGET, rules=["Nearest"], seed=5)
-    found = explainer.given(first, effort={"x1": 8.0}, seed=6)
-    x = np.array([found.answer.decision.x, *(one.x for one in found.decisions if one.reached[0])])
-    price = costs(found.space, x, X0, "l1") + effort_cost(found.space, (("x1", 8.0),), x, X0)
-    assert len(x) > 1
-    assert price.argmin() == 0 or price[0] == pytest.approx(price.min())
+def price_of(space, *points):
+    x = np.array(points)
+    return costs(space, x, X0, "l1") + effort_cost(space, (("x1", 8.0),), x, X0)
+
+
+def test_another_run_answers_by_the_policy_at_the_costs_so_changed(explainer, explanation):
+    found = explainer.given(explanation, effort={"x1": 8.0}, seed=6)
+    assert found.answer.kind == "reliable"
+    assert found.answer.reliability.share >= found.answer.promised
+    now, before = price_of(found.space, found.answer.decision.x, explanation.answer.decision.x)
+    assert now < 0.9 * before
+
+
+def test_a_policy_that_counts_no_efforts_leaves_the_cheapest_point_with_its_reliability():
+    explainer = make(policy="Nearest")
+    found = explainer.given(explainer.explain(X0, TARGET, rules=["Nearest"], seed=5), effort={"x1": 8.0}, seed=6)
+    decided = [one.x for one in found.decisions if one.reached[0]]
+    price = price_of(found.space, found.answer.decision.x, *decided)
+    assert decided
+    assert price[0] == pytest.approx(price.min())
+    assert found.answer.reliability is not None
 
 
 def test_efforts_multiply_and_go_with_conditions_rules_and_files(explainer, explanation, tmp_path):

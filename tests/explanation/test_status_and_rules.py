@@ -158,3 +158,14 @@ def test_a_row_that_somebody_proposes_has_no_rule():
     assessed = explainer.assess(explanation, named)
     assert assessed.index.tolist() == ["Medoid"]  # whatever it is called
     assert explanation.decisions[0].rule == gbce.Medoid()
+
+
+def test_a_row_that_somebody_proposes_says_what_it_breaks():
+    data = pd.DataFrame({"age": [20, 40, 60, 80], "pay": [1.0, 2.0, 3.0, 9.0], "rent": [0.5, 1.0, 2.0, 3.0]})
+    space = gbce.Space.infer(data, immutable=["age"], bounds={"pay": (0, 10)}, constraints=["rent <= pay"])
+    explainer = gbce.Explainer(lambda x: x["pay"] - 0.1 * x["rent"], data, space=space)
+    explanation = explainer.explain(data.iloc[1], gbce.AtLeast(4), rules=["Nearest"], seed=0, posterior=False)
+    proposed = pd.DataFrame({"age": [40, 41, 40, 40], "pay": [5.0, 5.0, 12.0, 1.0], "rent": [1.0, 1.0, 1.0, 2.0]})
+    broken = explainer.assess(explanation, proposed)["breaks"].tolist()
+    assert broken == ["", "age must stay as it is", "pay must be 0 to 10", "rent <= pay"]
+    assert explainer.assess(explanation, explanation.counterfactuals)["breaks"].tolist() == [""]

@@ -18,7 +18,6 @@ from gbce.space import Space
 from gbce.trees import Proof
 
 __all__ = [
-    "Candidates",
     "Decision",
     "Judgement",
     "answers_among",
@@ -82,36 +81,36 @@ class Decision:
     beside: bool = False
     proof: Proof | None = None
 
+    @classmethod
+    def of_point(cls, points: Points, i: int, label: str = "answer", **known: Any) -> "Decision":
+        """Return the decision for one of some evaluated points, without figures."""
+        x, cost = points.x[i], float(points.cost[i])
+        return cls(label, x, points.outputs[i], points.loss[i], points.reached[i], cost, **known)
+
     def __repr__(self) -> str:
         outputs = ", ".join(map(short, self.outputs[:3])) + (", ..." if len(self.outputs) > 3 else "")
         reached = "reaches" if self.reached[0] else "does not reach"
         return f"<Decision {self.label}: {reached} the target, output {outputs}, cost {short(self.cost)}>"
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Chosen points ``(k, d)`` before they have figures: labels, rules, whether they accompany a choice, proofs."""
+class Candidate(NamedTuple):
+    """A chosen point ``(d,)`` before it is evaluated: its label, its rule, whether it accompanies a choice, a proof."""
 
     x: Array
-    labels: tuple[str, ...]
-    rules: tuple[Rule | None, ...]
-    beside: tuple[bool, ...]
-    proofs: tuple[Proof | None, ...]
+    label: str
+    rule: Rule | None = None
+    beside: bool = False
+    proof: Proof | None = None
 
-    def __len__(self) -> int:
-        return len(self.x)
 
-    @property
-    def on_path(self) -> list[bool]:
-        """Which points are on a path over the number of changes, besides the chosen one."""
-        return [
-            beside and rule is not None and rule.has_path for beside, rule in zip(self.beside, self.rules, strict=True)
-        ]
+def _is_on_path(one: Candidate | Decision) -> bool:
+    """Whether a point is on a path over the number of changes, besides the chosen one."""
+    return one.beside and one.rule is not None and one.rule.has_path
 
 
 def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     """Return the decisions that tables show: all but the points of a path that accompany a choice."""
-    return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
+    return tuple(one for one in decisions if not _is_on_path(one))
 
 
 def match_label(rule: Rule | str, labels: Sequence[str]) -> str | None:
@@ -136,30 +135,12 @@ def stack_points(decisions: Sequence[Decision], d: int) -> Array:
     return np.array([decision.x for decision in decisions]).reshape(-1, d)
 
 
-def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
-    """Stack the points of all rules."""
-    x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
-    labels = [label for rule, choice in choices for label in choice.labels(rule.label)]
-    rules = [rule for rule, choice in choices for _ in choice.x]
-    beside = tuple(b for _, choice in choices for b in choice.beside)
-    proofs = tuple(None if b else choice.proof for _, choice in choices for b in choice.beside)
-    return Candidates(x, tuple(labels), tuple(rules), beside, proofs)
-
-
-def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:
-    """Return the decisions of a rule for evaluated points, with NaN for figures that need the model."""
+def _list_candidates(choices: Sequence[tuple[Rule, Choice]]) -> list[Candidate]:
+    """Return the points of all rules."""
     return [
-        Decision(
-            label,
-            points.x[i],
-            points.outputs[i],
-            points.loss[i],
-            points.reached[i],
-            float(points.cost[i]),
-            rule=rule,
-            beside=choice.beside[i],
-        )
-        for i, label in enumerate(choice.labels(rule.label))
+        Candidate(x, label, rule, beside, None if beside else choice.proof)
+        for rule, choice in choices
+        for x, label, beside in zip(choice.x, choice.labels(rule.label), choice.beside, strict=True)
     ]
 
 
@@ -293,7 +274,8 @@ def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[
         if choice is None or choice.known is None:
             undecided.append(rule.label)
         else:
-            decisions += decisions_without_noise(rule, choice, choice.known)
+            for i, one in enumerate(_list_candidates([(rule, choice)])):
+                decisions.append(Decision.of_point(choice.known, i, one.label, rule=rule, beside=one.beside))
     return decisions, undecided
 
 
@@ -310,25 +292,22 @@ def evaluate_choices(
     query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
 ) -> Judgement:
     """Evaluate the chosen points, by the first model each alone, and compute the figures that the budget allows."""
-    candidates = stack_choices(choices, len(query.space))
-    try:
-        confirmed = (
-            _confirm(posterior, candidates, _predict_choices(posterior, candidates.x)) if len(candidates) else None
-        )
-    except BudgetSpentError:
-        confirmed = None
-    if confirmed is None:
+    candidates = _list_candidates(choices)
+    if not candidates:
         return Judgement((), [])
-    decisions = _build_decisions(query, posterior, candidates, neighbours, confirmed.evaluated)
-    return Judgement(decisions, confirmed.notes, confirmed.depends, confirmed.apart)
+    try:
+        together = _predict_choices(posterior, _stack(candidates))
+        evaluated, *judged = _confirm(posterior, candidates, together)
+    except BudgetSpentError:
+        return Judgement((), [])
+    return Judgement(_build_decisions(query, posterior, candidates, neighbours, evaluated), *judged)
 
 
 def evaluate_points(
     query: Query, posterior: GibbsPosterior, labels: Sequence[str], x: Array, neighbours: Neighbours
 ) -> tuple[Decision, ...]:
     """Evaluate points ``(k, d)`` that no rule chose and compute their figures; may exceed the budget."""
-    k = len(labels)
-    candidates = Candidates(x, tuple(labels), (None,) * k, (False,) * k, (None,) * k)
+    candidates = [Candidate(*one) for one in zip(x, labels, strict=True)]
     return _build_decisions(query, posterior, candidates, neighbours, _predict_choices(posterior, x))
 
 
@@ -340,30 +319,31 @@ def confirm_point(posterior: GibbsPosterior, decision: Decision) -> Decision:
     return replace(decision, outputs=evaluated.outputs[0], loss=evaluated.loss[0], reached=evaluated.reached[0])
 
 
+def _stack(candidates: Sequence[Candidate]) -> Array:
+    """Return the points ``(k, d)`` of at least one candidate."""
+    return np.array([one.x for one in candidates])
+
+
 def _build_decisions(
-    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours, evaluated: Evaluated
+    query: Query, posterior: GibbsPosterior, candidates: Sequence[Candidate], neighbours: Neighbours, found: Evaluated
 ) -> tuple[Decision, ...]:
     """Compute figures and costs of evaluated candidates and assemble the decisions."""
-    x = candidates.x
-    outputs, loss, reached = evaluated
-    judged = _select_answers(candidates)
-    found, cost = evaluate_figures(query, posterior, x[judged], neighbours), posterior.prior.cost(x)
-    figures, errors = _unstack_figures(found.values, judged), _unstack_figures(found.errors, judged)
+    x, judged = _stack(candidates), _select_answers(candidates)
+    points = Points(np.zeros((len(x), 0)), x, *found, cost=posterior.prior.cost(x), log_correction=np.zeros(len(x)))
+    answers = evaluate_figures(query, posterior, x[judged], neighbours)
+    figures, errors = _unstack_figures(answers.values, judged), _unstack_figures(answers.errors, judged)
     return tuple(
-        Decision(
-            label=candidates.labels[i],
-            x=x[i],
-            outputs=outputs[i],
-            loss=loss[i],
-            reached=reached[i],
-            cost=float(cost[i]),
+        Decision.of_point(
+            points,
+            i,
+            one.label,
             figures=figures.get(i, unknown_figures()),
             errors=errors.get(i, unknown_errors()),
-            rule=candidates.rules[i],
-            beside=candidates.beside[i],
-            proof=candidates.proofs[i],
+            rule=one.rule,
+            beside=one.beside,
+            proof=one.proof,
         )
-        for i in range(len(x))
+        for i, one in enumerate(candidates)
     )
 
 
@@ -372,43 +352,36 @@ def _unstack_figures(found: Mapping[str, Array], where: Sequence[int]) -> dict[i
     return {i: {name: float(values[n]) for name, values in found.items()} for n, i in enumerate(where)}
 
 
-def _select_answers(candidates: Candidates) -> list[int]:
+def _select_answers(candidates: Sequence[Candidate]) -> list[int]:
     """Return the positions of candidates that get figures: all but those on a path."""
-    return [i for i, on_path in enumerate(candidates.on_path) if not on_path] or list(range(len(candidates)))
+    return [i for i, one in enumerate(candidates) if not _is_on_path(one)] or list(range(len(candidates)))
 
 
-class _Confirmed(NamedTuple):
-    """Evaluated candidates, notes, and the flags of :class:`Judgement`."""
-
-    evaluated: Evaluated
-    notes: list[str]
-    depends: bool = False
-    apart: bool = False
-
-
-def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evaluated) -> _Confirmed:
-    """Replace joint predictions of the first model, unless its calls cost, by predictions of each point alone."""
+def _confirm(
+    posterior: GibbsPosterior, candidates: Sequence[Candidate], together: Evaluated
+) -> tuple[Evaluated, list[str], bool, bool]:
+    """Replace joint predictions of the first model by those of each point alone; return the rest of a Judgement."""
     if posterior.predictors[0].cost_per_call:
-        return _Confirmed(together, [])
-    answers = _select_answers(candidates)
-    on_path = sorted(set(range(len(candidates))) - set(answers))
+        return together, [], False, False
+    x, answers = _stack(candidates), _select_answers(candidates)
+    on_path = sorted(set(range(len(x))) - set(answers))
     evaluated = Evaluated(*(array.copy() for array in together))
-    notes = [] if _evaluate_alone(posterior, candidates.x, answers, evaluated) else [_UNCONFIRMED]
+    notes = [] if _evaluate_alone(posterior, x, answers, evaluated) else [_UNCONFIRMED]
     room = _ROUNDING * np.abs(together.outputs[:, 0]).max()
     apart = not np.allclose(evaluated.outputs[:, 0], together.outputs[:, 0], rtol=0, atol=room, equal_nan=True)
     differ = evaluated.reached[:, 0] != together.reached[:, 0]
     if not apart and not differ.any():
-        return _Confirmed(evaluated, notes)
-    if on_path and not _evaluate_alone(posterior, candidates.x, on_path, evaluated):
+        return evaluated, notes, False, False
+    if on_path and not _evaluate_alone(posterior, x, on_path, evaluated):
         evaluated.reached[on_path, 0] = False  # unconfirmed
-    labels = [candidates.labels[i] for i in np.flatnonzero(differ & together.reached[:, 0])]
+    labels = [candidates[i].label for i in np.flatnonzero(differ & together.reached[:, 0])]
     which = f": {', '.join(labels)} would reach the target only in a batch" if labels else ""
     others = "draws and figures come from batches and cannot be trusted" if apart else "the rest is rounding"
     notes.append(
         f"The outputs of {posterior.predictors[0].name} depend on the batch, the rows that are predicted "
         f"together{which}. Decisions and the answer use predictions of each row alone; {others}."
     )
-    return _Confirmed(evaluated, notes, depends=True, apart=apart)
+    return evaluated, notes, True, apart
 
 
 def _evaluate_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], evaluated: Evaluated) -> bool:

@@ -23,7 +23,7 @@ from gbce.draws import Scene
 from gbce.metrics import Noise, costs, evaluate_under_noise, offsets, require_noise
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
-from gbce.space import Space
+from gbce.space import Space, effort_cost
 from gbce.trees import read_models
 
 __all__ = [
@@ -413,8 +413,9 @@ class Reliable(Rule):
         return Nearest(distance=self.distance)
 
     def _cost(self, scene: Scene, x: Array) -> Array:
-        """Return the cost of points ``(n, d)``: ``(n,)``."""
-        return costs(scene.space, x, scene.x0, self.distance)
+        """Return the cost of points ``(n, d)``: ``(n,)``; efforts count where it is the sum of changes."""
+        effort = scene.query.effort if self.distance == "l1" else ()
+        return costs(scene.space, x, scene.x0, self.distance) + effort_cost(scene.space, effort, x, scene.x0)
 
     def _find_under_refits(self, scene: Scene, posterior: GibbsPosterior, trials: Array) -> Array:
         """Return cheap points ``(k, d)`` that enough of some refits accept without noise."""
@@ -469,7 +470,7 @@ class Reliable(Rule):
     def _sort(self, scene: Scene, x: Array) -> Array:
         """Return the admissible points among ``(n, d)`` without duplicates, the cheapest first."""
         x = np.unique(x[scene.space.admissible(x, scene.x0)], axis=0)
-        return x[np.argsort(costs(scene.space, x, scene.x0, self.distance), kind="stable")]
+        return x[np.argsort(self._cost(scene, x), kind="stable")]
 
     def _holds(self, scene: Scene, noisy: UnderNoise, x: Array, spread: float = 1.0) -> Array:
         """Whether the model accepts points ``(k, d)`` and refits do often enough under scaled noise: ``(k,)``."""

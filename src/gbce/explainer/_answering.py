@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ANSWERING, stream
+from gbce._numerics import ANSWERING, first_of_least, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import HALF, BudgetSpentError
 from gbce.decisions import (
@@ -26,6 +26,7 @@ from gbce.decisions import (
     find_against,
     refit_shares,
     split_refits,
+    stack_points,
 )
 from gbce.draws import Draws, Points, Scene
 from gbce.explainer._notes import add_reaching
@@ -40,6 +41,7 @@ from gbce.metrics import (
     sum_under_noise,
 )
 from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.space import effort_cost
 from gbce.trees import (
     CellReader,
     CellTrees,
@@ -112,6 +114,10 @@ def add_answer(
     ((rule, choice),), (*others, last) = decided.by_policy, decided.decisions
     best = _choose_answer(query, posterior, draws.known, last, others, decided.depends)
     why = choice.note if best is last or not decided.depends else f"{_REPLACED} what {rule.label} chose"
+    if (
+        query.effort and best.reached[0] and not isinstance(rule, Reliable)
+    ):  # the one policy that counts efforts as costs
+        best, why = _choose_by_effort(query, draws, (best, *others))
     answer = _judge_answer(query, posterior, refits, draws, rule, why, best)
     return decided._replace(decisions=tuple(others), answer=answer)
 
@@ -172,10 +178,19 @@ def _choose_answer(
     reaching = np.flatnonzero(known.reached[:, 0] & np.isfinite(known.log_correction))
     cost = costs(query.space, known.x[reaching], query.x0, "l1")
     for at in reaching[np.argsort(cost, kind="stable")][:_MOST_CONFIRMED]:
-        confirmed = _confirm(posterior, _make_decision(known, int(at)))
+        confirmed = _confirm(posterior, Decision.of_point(known, int(at)))
         if confirmed is not None:
             return confirmed
     return min((last, *decisions), key=lambda one: float(one.loss[0]))
+
+
+def _choose_by_effort(query: Query, draws: Draws, decided: Sequence[Decision]) -> tuple[Decision, str]:
+    """Return the known point that reaches the target at least cost under efforts, and what it is."""
+    points, what = cheapest_known(query, draws)
+    known = [Decision.of_point(points, 0), *decided]
+    x, misses = stack_points(known, len(query.space)), [not one.reached[0] for one in known]
+    cost = costs(query.space, x, query.x0, "l1") + effort_cost(query.space, query.effort, x, query.x0)
+    return known[first_of_least(np.array(misses, dtype=float), cost)], f"{what}, by the efforts"
 
 
 def _confirm(posterior: GibbsPosterior, decision: Decision) -> Decision | None:
@@ -196,13 +211,7 @@ def _find_best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     at = int(np.argmin(known.loss[:, 0]))
     if known.loss[at, 0] >= best.loss[0]:
         return best
-    return _make_decision(known, at)
-
-
-def _make_decision(known: Points, at: int) -> Decision:
-    return Decision(
-        "answer", known.x[at], known.outputs[at], known.loss[at], known.reached[at], float(known.cost[at])
-    )  # fmt: skip
+    return Decision.of_point(known, at)
 
 
 # --- reliability of the answer ---------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from gbce.explainer._session import open_session
 from gbce.explanation import Event, Explanation, Plan, SafeBox, choice_table
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine
-from gbce.space import Space, has_labels
+from gbce.space import Space, describe_broken, has_labels
 from gbce.stress import explainer_survival, frontier, sensitivity
 
 if TYPE_CHECKING:
@@ -371,7 +371,8 @@ class Explainer:
         Returns
         -------
         DataFrame
-            The columns of ``explanation.pointwise``.
+            The columns of ``explanation.pointwise``, and ``breaks``: which bounds and constraints of the space a row
+            does not keep, as a string; empty if it keeps all.
 
         Raises
         ------
@@ -383,7 +384,8 @@ class Explainer:
         named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
         labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._session.neighbours)
-        return replace(explanation, decisions=decisions).pointwise
+        table = replace(explanation, decisions=decisions).pointwise
+        return table.assign(breaks=describe_broken(explanation.space, x, explanation.x0))
 
     @short_traceback
     def safe_box(
@@ -460,7 +462,8 @@ class Explainer:
         explanation : Explanation
             Made by this explainer.
         keep, at_least, at_most, between, exactly, effort : optional
-            Conditions, as in :meth:`gbce.Explanation.given`.
+            Conditions, as in :meth:`gbce.Explanation.given`. With an effort the default policy takes the point that is
+            cheapest by it among those that keep its promise; other policies leave the cheapest known point.
         eta : float, optional
             Another weight of the loss against the prior, with or without conditions.
         seed : int, Generator or SeedSequence, optional

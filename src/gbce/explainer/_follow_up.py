@@ -24,7 +24,6 @@ from gbce.explanation import (
 )
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import Panel, pick_rows, same_answers
-from gbce.priors import WithEffort
 from gbce.space import Condition, Space
 from gbce.targets import Loss
 
@@ -56,21 +55,13 @@ def explain_given(
     query, _ = with_conditions(before, conditions)
     if eta is not None:
         query = replace(query, mixture=replace(query.mixture, eta=eta))
-    again = replace(  # the same models, data and settings; another space, and eta as it was
-        session,
-        space=query.space,
-        mixture=query.mixture,
-        eta_rule=None,
-        prior=WithEffort(session.prior, effort) if effort else session.prior,
-        jointly=session.jointly and query.mixture.combine == "any",
-        recorded=session.settings,
-    )
+    again = session.under(query.space, query.mixture, effort)
     used = explanation.seed if seed is None else seed_number(seed)
     again.prior.at(query.space, query.x0)  # a prior that does not fit raises before any model is called
     again.ask_about_data(posterior.predictors, budget)
     refits = again.prepare_refits(posterior.target, budget)
     found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
-    found = replace(found, query=replace(found.query, conditions=query.conditions, effort=effort))
+    found = replace(found, query=replace(found.query, conditions=query.conditions))
     given = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
     note = f"Sampled again{given} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
     found = _drop_outside(found, query.conditions)

@@ -29,7 +29,6 @@ from gbce.explanation import (
 )
 from gbce.metrics import offsets
 from gbce.posterior import GibbsPosterior
-from gbce.priors import WithEffort
 from gbce.space import Condition, Effort, Space, read_effort, restate
 
 if TYPE_CHECKING:
@@ -433,15 +432,7 @@ def _explain_without(
     nan = float("nan")
     if len(space.free(x)) == 0:
         return _no_fallback("nothing else may change.")
-    again = replace(
-        session.drawing(planner.explanation.draws.info.draws_posterior),
-        space=space,
-        mixture=before.mixture,
-        eta_rule=None,
-        prior=WithEffort(session.prior, effort) if effort else session.prior,
-        jointly=session.jointly and before.mixture.combine == "any",
-        recorded=session.settings,
-    )
+    again = session.drawing(planner.explanation.draws.info.draws_posterior).under(space, before.mixture, effort)
     again.ask_about_data(posterior.predictors, budget)
     found = again.explain_encoded(x, posterior.predictors, posterior.target, (Nearest(),), before.seed, budget, refits)
     chance, error = nan, nan

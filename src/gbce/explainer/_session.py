@@ -58,7 +58,7 @@ from gbce.posterior import FEW_ROWS, Combine, GibbsPosterior, Mixture, as_weight
 from gbce.predictors import Cache, Memory, Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
 from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
-from gbce.space import Space, restate
+from gbce.space import Effort, Space, restate
 from gbce.stress import KnownModels, OtherModels, replace_models
 from gbce.targets import as_target
 from gbce.trees import CellReader, ExactTrees, Proof, draw_if_many, sum_if_few
@@ -105,7 +105,8 @@ class Session:
     jointly: bool
     cache: Cache | None = None
     model_error: dict[str, Any] = field(default_factory=dict)
-    recorded: tuple[tuple[str, str], ...] | None = None
+    effort: Effort = ()
+    recorded: tuple[tuple[str, str], ...] | None = None  # settings to record, if they are not those of this session
 
     # --- settings -----------------------------------------------------------------------------------------------------
 
@@ -143,6 +144,12 @@ class Session:
         """The same session with a search in place of the sampler."""
         rule = None if self.eta_assumed else self.eta_rule
         return replace(self, sampler=SearchOnly(), sums_if_few=False, eta_rule=rule)
+
+    def under(self, space: Space, mixture: Mixture, effort: Effort) -> "Session":
+        """Return the session for a follow-up question: other conditions and efforts, eta as it was."""
+        jointly = self.jointly and mixture.combine == "any"
+        given = {"space": space, "mixture": mixture, "effort": effort, "jointly": jointly, "eta_rule": None}
+        return replace(self, **given, recorded=self.settings)
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -286,7 +293,7 @@ class Session:
             data = self.space.decode(self.data)
             self.model_error.update(rule.measure(self.models[0], data, target, self.model_error))
             mixture, rule = replace(mixture, eta=rule.eta(target, self.model_error)), None
-        prior = self.prior.at(self.space, x0)
+        prior = WithEffort(self.prior, self.effort).at(self.space, x0)
         return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget, readers=self.readers)
 
     def _evaluate_row(
@@ -315,6 +322,7 @@ class Session:
             free=self.space.free(x0),
             identities=tuple(predictor.identity for predictor in posterior.predictors),
             sparse=posterior.prior.spikes,
+            effort=self.effort,
             settings=self.settings,
         )
 

@@ -164,10 +164,9 @@ def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequenc
     if fits and query.effort == answer.query.effort:
         return replace(answer, query=query)
     known, what = cheapest_known(query, draws)
-    decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
     words = join_words([*(one.text for one in conditions), *describe_effort(query.effort)])
     cost = float(costs(query.space, known.x, query.x0, "l1")[0])
-    return Answer(query, decision, _KNOWN, f"{what}, given that {words}", cost)
+    return Answer(query, Decision.of_point(known, 0), _KNOWN, f"{what}, given that {words}", cost)
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:

@@ -11,6 +11,7 @@ from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
 from gbce.space._format import number_text
 from gbce.space._frames import Layout, as_pandas
+from gbce.space._limits import describe_broken
 from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
@@ -31,6 +32,7 @@ __all__ = [
     "Suggestion",
     "Suggestions",
     "as_pandas",
+    "describe_broken",
     "describe_difference",
     "describe_effort",
     "deviations",
