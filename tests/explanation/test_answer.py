@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import gbce
 from gbce.explanation._words import describe_changes, number_text
@@ -213,3 +214,16 @@ def test_a_reason_does_not_claim_what_fresh_trials_deny():
     assert "fresh trials" not in answer.because
     missed = replace(answer, reliability=answer.reliability._replace(share=0.89, exact=False))
     assert "fresh trials gave 0.890" in missed.because
+
+
+def test_sentences_tell_the_first_of_several_models_of_one_class_apart():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    fits = [LinearRegression().fit(data, data @ slopes) for slopes in ([1.0, 0.5], [1.0, 0.6])]
+    explainer = gbce.Explainer(fits, data, eta="auto")
+    explanation = explainer.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1.0), rules=["Nearest"], seed=0)
+    assert ": the first LinearRegression then predicts " in explanation.answer.sentence
+    assert all("the first LinearRegression then predicts" in one for one in explanation.alternatives())
+    named = gbce.Explainer({"old": fits[0], "new": fits[1]}, data, eta="auto")
+    told = named.explain({"a": 0.0, "b": 0.0}, gbce.AtLeast(1.0), rules=["Nearest"], seed=0)
+    assert ": old then predicts " in told.answer.sentence

@@ -15,7 +15,7 @@ from gbce._validation import is_count, printable
 from gbce.base import Array
 from gbce.decisions import Strategies, find_moves, follow_strategies
 from gbce.draws import Draws
-from gbce.explanation._words import Status, describe_changes
+from gbce.explanation._words import Status, describe_changes, name_model
 from gbce.metrics import PRINTED_Z_95, Verdict, costs
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _build_table(explanation: "Explanation", x: Array, figures: dict[str, Array]
 def write_sentence(explanation: "Explanation", x: Array, output: float) -> str:
     """Return the changes to a point ``(d,)`` that reaches the target, and what the model then returns."""
     changes = describe_changes(explanation.space, explanation.x0, x)
-    model = "the model" if len(explanation.models) == 1 else printable(explanation.models[0])
+    model = name_model(explanation.models)
     return f"{changes[0].upper()}{changes[1:]}: {model} then {printable(explanation.target.say(float(output), True))}."
 
 

@@ -18,7 +18,7 @@ from gbce.base import Array, Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation._tables import point_table
-from gbce.explanation._words import SafeBox, changed_columns, describe_changes, join_words, name_change
+from gbce.explanation._words import SafeBox, changed_columns, describe_changes, join_words, name_change, name_model
 from gbce.metrics import costs, noise_distribution
 from gbce.space import effort_cost, plain_value
 
@@ -262,7 +262,7 @@ class Answer:
     @property
     def sentence(self) -> str:
         """The answer in words: what to change, the model's decision then, and how reliable that is."""
-        model = "the model" if len(self.query.models) == 1 else printable(self.query.models[0])
+        model = name_model(self.query.models)
         verdict = printable(self.query.target.say(float(self.decision.outputs[0]), self.reached))
         adverb = " then" if self.n_changes else " already" if self.reached else ""
         first = _capitalise(self.changes_in_words or ("nothing has to change" if self.reached else "change nothing"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._validation import printable
 from gbce.base import Array
 from gbce.space import Space, number_text, plain_value
 
@@ -19,6 +20,7 @@ __all__ = [
     "format_value",
     "join_words",
     "name_change",
+    "name_model",
     "number_text",
 ]
 
@@ -68,6 +70,14 @@ def name_change(space: Space, j: int, before: float, after: float) -> str:
     verb = _choose_verb(space, j, before, after)
     gerund = {"change": "changing", "move": "moving", "raise": "raising", "lower": "lowering"}[verb]
     return f"{gerund} {space.label(j)}"
+
+
+def name_model(models: Sequence[str]) -> str:
+    """Name the first of some models for a sentence: "the model" if it is the only one, "the first" of its class."""
+    if len(models) == 1:
+        return "the model"
+    alike = any(other.startswith(f"{models[0]} #") for other in models[1:])
+    return printable(f"{'the first ' * alike}{models[0]}")
 
 
 def _choose_verb(space: Space, j: int, before: float, after: float) -> str:
