@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import gbce
-from gbce.explanation._words import describe_changes, number_text
+from gbce.explanation import describe_changes, number_text
 
 SMALL = gbce.SMC(n_candidates=600)
 

@@ -12,7 +12,7 @@ import pytest
 
 import gbce
 from gbce.batch._table import record_of, stack_records
-from gbce.explanation._words import number_text
+from gbce.explanation import number_text
 from gbce.pages import table_page
 from gbce.pages._table_page import _pack_new, table_payload
 

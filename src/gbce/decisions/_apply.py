@@ -17,22 +17,6 @@ from gbce.posterior import Evaluated, GibbsPosterior, run_together
 from gbce.space import Space
 from gbce.trees import Proof
 
-__all__ = [
-    "Decision",
-    "Judgement",
-    "answers_among",
-    "apply_known_rules",
-    "apply_rule",
-    "apply_rules",
-    "confirm_point",
-    "evaluate_choices",
-    "evaluate_points",
-    "match_label",
-    "require_rule",
-    "require_rules",
-    "stack_points",
-]
-
 _ROOM = __name__.rpartition(".")[0]
 # Relative to the largest output: how much predictions of a row alone and in a batch may differ without a note. Chosen
 # by hand: single-precision rounding through hundreds of layers stays far below.

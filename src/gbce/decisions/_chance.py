@@ -16,8 +16,6 @@ from gbce.draws import Scene
 from gbce.metrics import Noise, require_noise
 from gbce.space import Space
 
-__all__ = ["ChanceConstrained"]
-
 _ROUNDS_NEARER = 4  # of the search towards the row; chosen by hand
 
 

@@ -21,8 +21,6 @@ from gbce.search import values_to_try
 from gbce.space import Space
 from gbce.trees import TreeScores, prove_unattainable
 
-__all__ = ["MOST_COLUMNS", "explore_columns"]
-
 MOST_COLUMNS = 3  # of a set that is tried: nobody asks for a list of larger ones
 # All of these were chosen by hand; they trade model rows and time for the number of sets.
 _RANKED = (8, 5, 4)  # first columns of which all sets of one, two and three are tried: 8, 10 and 4 sets

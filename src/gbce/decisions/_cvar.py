@@ -32,8 +32,6 @@ from gbce.metrics import Noise, require_noise
 from gbce.posterior import GibbsPosterior
 from gbce.space import Space
 
-__all__ = ["CVaR", "Losses", "Race", "Round", "Tail", "count_rows", "paper_rules", "plan_race"]
-
 
 @dataclass(frozen=True)
 class _RacePlan:

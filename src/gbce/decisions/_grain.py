@@ -15,8 +15,6 @@ from gbce.posterior import GibbsPosterior
 from gbce.space import Space
 from gbce.trees import read_models
 
-__all__ = ["find_against", "forbid_against"]
-
 _ROWS = 60  # of the data, over which an effect is averaged; chosen by hand
 _CLEARLY = 2.0  # standard errors by which an effect must differ from zero
 _MOST_COLUMNS = 8  # changed columns that are looked at: no sentence lists more

@@ -17,8 +17,6 @@ from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees import CellTrees, read_models
 
-__all__ = ["Judge", "choose_strategies", "find_idle", "find_moves", "follow_strategies", "undo_unneeded"]
-
 _BECOMES_MISSING = 2  # direction of a value that becomes missing or known: neither up nor down
 # Share of the moves of two sets that both make, above which they count as one strategy. By hand: in thirty columns of a
 # linear model hardly two draws need exactly the same moves, and three of four in common are one idea.

@@ -13,8 +13,6 @@ from gbce.draws import Scene
 from gbce.search import nelder_mead
 from gbce.space import Centre, Places
 
-__all__ = ["DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw"]
-
 # Weiszfeld's iteration, relative to the extent of the draws; chosen by hand, far below any difference between rows.
 _STEP_TOLERANCE = 1e-10  # a shorter step is the last one
 _ON_A_DRAW = 1e-14  # within this distance the iterate coincides with a draw

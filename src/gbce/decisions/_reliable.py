@@ -26,17 +26,6 @@ from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
 from gbce.space import Space, effort_cost
 from gbce.trees import read_models
 
-__all__ = [
-    "FEWEST_TO_CONFIRM",
-    "Reliable",
-    "confirms",
-    "extend_changes",
-    "extend_each_change",
-    "refit_shares",
-    "round_away",
-    "split_refits",
-]
-
 # Measured on rows of the breast cancer and diabetes tables, with 0.9 required: of 36 points confirmed by 6 refits, 3
 # were accepted by less than 0.88 of 50 unseen refits; of 94 points confirmed by 10 or 12 refits, none.
 FEWEST_TO_CONFIRM = 10

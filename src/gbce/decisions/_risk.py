@@ -14,20 +14,6 @@ from gbce.metrics import Noise, evaluate_under_noise, offsets
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import StepsFromRow
 
-__all__ = [
-    "Trials",
-    "UnderNoise",
-    "count_affordable",
-    "lower_bound",
-    "pick_draws",
-    "propose_around",
-    "propose_nearer",
-    "require_across",
-    "require_switch",
-    "tail_mean",
-    "thin_out",
-]
-
 # All of these were chosen by hand.
 _MAX_TRIALS = 8  # failures after which the required probability is considered unattainable
 # Interim analyses of a trial: the share of its copies and the share of its risk spent at each. A candidate well above

@@ -17,8 +17,6 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.decisions._risk import Trials, UnderNoise, count_affordable, propose_nearer, thin_out
 
-__all__ = ["TRIAL_COPIES", "Promise", "PromiseSearch", "Screening", "UndoChanges", "accepts", "fresh_success"]
-
 
 @dataclass(frozen=True)
 class _Effort:

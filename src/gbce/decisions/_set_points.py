@@ -21,8 +21,6 @@ from gbce.metrics import costs, signed_changes
 from gbce.posterior import GibbsPosterior, run_together
 from gbce.space import Space
 
-__all__ = ["PointFinder"]
-
 _LEAST_CHANGE = 0.01  # of a column's unit: nobody makes, or can measure, a smaller change; a convention
 
 

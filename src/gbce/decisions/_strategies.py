@@ -21,8 +21,6 @@ from gbce.decisions._set_points import PointFinder
 from gbce.draws import Draws, Scene
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Strategies", "find_strategies"]
-
 
 @dataclass(frozen=True)
 class _Effort:

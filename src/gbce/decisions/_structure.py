@@ -25,8 +25,6 @@ from gbce.trees import (
     score_constraints,
 )
 
-__all__ = ["NO_PROOF", "Reaching", "prove_nearest", "seek_on_cells"]
-
 # Probabilities are compared by log-odds, in which many classifiers are additive; a forest's zero counts as one vote in
 # a thousand. Chosen by hand: it only orders the points of a search.
 _LEAST_ODDS = 1e-3

@@ -18,16 +18,6 @@ from gbce.ensembles._problem import NormalErrors, Problem, gaussian_draws
 from gbce.ensembles._reading import LearnerReading, read
 from gbce.ensembles._refits import clone_with_seed
 
-__all__ = [
-    "CoefficientPosterior",
-    "LaplaceApproximation",
-    "PACBayes",
-    "catoni_bound",
-    "clipped_loss",
-    "normal_kl",
-    "safe_eta",
-]
-
 # --- learning rates --------------------------------------------------------------------------------------------------
 
 SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # learning rates in half powers of two, 1 down to 1/64; by hand

@@ -16,8 +16,6 @@ from gbce._numerics import WORST_R_HAT, effective_sample_size, normalise, resamp
 from gbce.base import Array
 from gbce.ensembles._problem import Net, Problem
 
-__all__ = ["anneal", "hmc", "mixing", "network_chains", "round_maps"]
-
 Energy = Callable[[Array], tuple[Array, Array]]
 Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
 

@@ -11,8 +11,6 @@ from gbce._validation import is_number
 from gbce.base import Array
 from gbce.predictors import check_data, classifies
 
-__all__ = ["Method", "ModelPosterior", "Question", "as_models"]
-
 # --- weighted models -------------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,6 @@ from scipy.special import expit, log_softmax, softmax
 from gbce._numerics import ROUNDING
 from gbce.base import Array
 
-__all__ = ["Categorical", "Likelihood", "Net", "NormalErrors", "Problem", "gaussian_draws", "require_full_rank"]
-
 _ACTIVATIONS = {
     "identity": (lambda a: a, lambda h: np.ones_like(h)),
     "relu": (lambda a: np.maximum(a, 0.0), lambda h: (h > 0).astype(float)),

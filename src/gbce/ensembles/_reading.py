@@ -13,8 +13,6 @@ from gbce.ensembles._problem import Categorical, Likelihood, Net, NormalErrors, 
 from gbce.ensembles._refits import cross_val_risk
 from gbce.predictors import rows_of
 
-__all__ = ["LearnerReading", "read"]
-
 _MOST_PARAMETERS = 4000  # by hand: their covariance is a full matrix, here of 128 MB, and is factorised
 # Prior standard deviation of the sum of the standardised inputs of a unit. By hand: wide enough for units to be
 # nonlinear, and not so wide that most of them saturate.

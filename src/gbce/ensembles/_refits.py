@@ -20,15 +20,6 @@ from gbce.ensembles._posterior import Method, ModelPosterior, Question
 from gbce.predictors import check_data, classifies, folds_of, rows_of
 from gbce.targets import SMALLEST_PROBABILITY
 
-__all__ = [
-    "BayesianBootstrap",
-    "Rashomon",
-    "clone_with_seed",
-    "cross_val_risk",
-    "model_posterior",
-    "refit",
-]
-
 RiskLoss = Callable[[Array, Array], Any]
 _MOST_RESAMPLES = 100  # attempts at one with every class; by hand: a class of one row is in two resamples of three
 _LARGEST_SEED = 2**31 - 1  # of signed 32 bits, which every learner accepts

@@ -53,8 +53,6 @@ from gbce.trees import (
     prove_unattainable,
 )
 
-__all__ = ["Decided", "Prover", "add_answer", "decide", "find_safe_box", "state_proof"]
-
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
 _REPLACED = "the best point that the model confirms; predicting each row alone, it rejects"
 _COPIES = 1_000  # noisy copies of the answer: a share near 0.9 then has a standard error of 0.01

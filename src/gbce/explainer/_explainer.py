@@ -28,8 +28,6 @@ from gbce.stress import explainer_survival, frontier, sensitivity
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
-__all__ = ["Explainer"]
-
 _DEFAULT_POLICY = Reliable()
 _SHOWN = 3  # models named in a repr
 

@@ -30,8 +30,6 @@ from gbce.targets import Loss
 if TYPE_CHECKING:
     from gbce.explainer._session import Session
 
-__all__ = ["ADVICE", "explain_given", "require_own"]
-
 _CHECK_SHARE = 10  # the check of an explanation may take one part in ten of a budget, chosen by hand
 ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
 

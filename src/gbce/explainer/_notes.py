@@ -26,26 +26,6 @@ from gbce.search import BestPerLevel, StepsFromRow, polish_mode, walk
 from gbce.space import Assumptions, Space, has_labels
 from gbce.trees import Proof
 
-__all__ = [
-    "GOAL_ROWS_TIMES",
-    "ROWS_TIMES",
-    "AssumedPrior",
-    "add_reaching",
-    "assume_prior",
-    "flag_missed_mass",
-    "has_meaning",
-    "judge_status",
-    "limit_sampling",
-    "note_budget",
-    "note_calibration",
-    "note_hanging",
-    "note_mode",
-    "note_shortfall",
-    "note_unreached",
-    "order_by_model",
-    "seek_reach",
-]
-
 _MOVES = 3.0  # expected number of changed columns under the default prior: what a person can act on at once; by hand
 _PRIOR_NOTE = "About three columns change. Set `prior=` to allow more or fewer."
 _WORTH_A_NOTE = 0.1  # difference in log density that deserves a sentence, chosen by hand

@@ -34,8 +34,6 @@ from gbce.space import Condition, Effort, Space, read_effort, restate
 if TYPE_CHECKING:
     from gbce.explainer._session import Session
 
-__all__ = ["Steps", "best_order", "make_plan"]
-
 # Sets of changes grow as 2**n: a person is not told more, and all of them are evaluated in one call.
 _MOST_CHANGES = 10
 _MOST_ROWS = 65_536  # noisy copies of all sets of changes together, in a few batches of a usual explanation

@@ -13,8 +13,6 @@ from gbce._validation import current_options, printable
 from gbce.budget import Budget, progress_bar
 from gbce.predictors import PredictionError
 
-__all__ = ["Progress", "describe_settings", "is_shown", "short_traceback", "watched"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

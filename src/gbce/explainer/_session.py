@@ -63,8 +63,6 @@ from gbce.stress import KnownModels, OtherModels, replace_models
 from gbce.targets import as_target
 from gbce.trees import CellReader, ExactTrees, Proof, draw_if_many, sum_if_few
 
-__all__ = ["Session", "open_session"]
-
 _LOG = logging.getLogger("gbce")
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws

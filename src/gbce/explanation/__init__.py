@@ -15,8 +15,8 @@ from gbce.explanation._words import (
     describe_changes,
     format_value,
     join_words,
-    number_text,
 )
+from gbce.space import number_text
 
 __all__ = [
     "Alternatives",

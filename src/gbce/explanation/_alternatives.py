@@ -21,16 +21,6 @@ from gbce.metrics import PRINTED_Z_95, Verdict, costs
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = [
-    "Alternatives",
-    "alternatives",
-    "escape_html",
-    "estimate_error",
-    "explain_absence",
-    "format_share",
-    "write_sentence",
-]
-
 
 _NO_SHARE = (
     "Too few draws reach the target by the same columns, so there is no strategy to list. explanation.menu() lists "

@@ -22,8 +22,6 @@ from gbce.explanation._words import SafeBox, changed_columns, describe_changes, 
 from gbce.metrics import costs, noise_distribution
 from gbce.space import effort_cost, plain_value
 
-__all__ = ["Answer", "AnswerKind", "Mean", "Share", "cheapest_known"]
-
 _LABEL = "answer"
 _OFTEN = 0.5  # shares below this are preceded by "only" unless the policy promised another one
 _LEAST_DIGIT = 0.001  # the last of the three decimals of a share

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gbce.plots import Plots
     from gbce.words import Certificate, Letter
 
-__all__ = ["Explanation", "require_explanation"]
-
 
 @dataclass(frozen=True, eq=False)
 class Explanation(Findings):

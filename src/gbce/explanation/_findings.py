@@ -31,8 +31,6 @@ from gbce.posterior import Mixture
 from gbce.space import Space, describe_effort
 from gbce.trees import Proof
 
-__all__ = ["Findings"]
-
 
 @dataclass(frozen=True, eq=False)
 class Findings:

@@ -20,8 +20,6 @@ from gbce.space import Condition, Effort, Space, describe_effort, effort_cost, r
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Event", "answer_given", "condition", "exclude_row", "keep_known", "meets", "with_conditions"]
-
 _KNOWN = "among known points"  # policy of an answer that was chosen without one
 
 

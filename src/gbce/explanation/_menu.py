@@ -21,8 +21,6 @@ from gbce.metrics import costs
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Menu", "make_menu"]
-
 _REACHES, _IMPOSSIBLE, _NOT_FOUND = "reaches", "impossible", "nothing found"
 _LISTED = 12  # sets that are printed in full; a convention, the table has all
 

@@ -17,8 +17,6 @@ from gbce.space import Space, plain_value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Fallback", "Plan", "PlanStep"]
-
 
 @dataclass(frozen=True, eq=False)
 class Fallback:

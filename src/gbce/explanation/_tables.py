@@ -20,20 +20,6 @@ from gbce.space import Space, plain_records, plain_value
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = [
-    "as_dict",
-    "changes",
-    "choice_table",
-    "draws_frontier",
-    "intervals",
-    "path_table",
-    "point_table",
-    "quantiles",
-    "rule_index",
-    "shares",
-    "to_arviz",
-]
-
 _SHORTEST_CHAIN = 4  # draws; ArviZ computes neither R-hat nor an effective sample size for fewer
 
 # --- decisions and draws ---------------------------------------------------------------------------------------------

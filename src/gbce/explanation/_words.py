@@ -12,18 +12,6 @@ from gbce._validation import printable
 from gbce.base import Array
 from gbce.space import Space, number_text, plain_value
 
-__all__ = [
-    "SafeBox",
-    "Status",
-    "changed_columns",
-    "describe_changes",
-    "format_value",
-    "join_words",
-    "name_change",
-    "name_model",
-    "number_text",
-]
-
 _WHOLE = 2  # columns up to which safe ranges are the largest there are
 
 # --- changes and values ----------------------------------------------------------------------------------------------

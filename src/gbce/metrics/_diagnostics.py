@@ -15,18 +15,6 @@ from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Space
 
-__all__ = [
-    "MOSTLY",
-    "Diagnosis",
-    "Judgement",
-    "Verdict",
-    "describe_posterior",
-    "drop_pool",
-    "prior_moves",
-    "prior_shares",
-    "signed_changes",
-]
-
 GOOD_ESS = 400.0  # Vehtari et al. (2021): from 400 on, errors of means and quantiles are reliable themselves
 # Vehtari et al. (2021) recommend 1.01 for long chains. Chains here start at draws of the posterior, are many and short
 # (100 states after warm-up by default), and their split R-hat exceeds 1.01 by chance even from a perfect start; Gelman

@@ -29,23 +29,6 @@ from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Centre, Places, Space
 
-__all__ = [
-    "FEWEST_MODELS",
-    "FIGURE_TITLES",
-    "SEVERAL_MODELS",
-    "Disagreement",
-    "Figure",
-    "FigureName",
-    "disagreement",
-    "disagreement_sentence",
-    "eta_path",
-    "figures",
-    "importance",
-    "most_moved",
-    "next_model_probability",
-    "success_probability",
-]
-
 FIGURE_TITLES = {  # in summaries and plots; other figures go by their names
     "success_probability": "success probability",
     "tail": "tail loss",

@@ -18,8 +18,6 @@ from gbce.posterior import GibbsPosterior
 from gbce.targets import Class, Numeric
 from gbce.trees import Axis, CellTrees, Grid, read_cell_outputs, same_output, why_unreadable
 
-__all__ = ["sum_under_noise"]
-
 # Cells that are summed, without and with a deadline: a microsecond each, so that an answer takes at most 0.25 s longer.
 _MOST_CELLS, _HASTY_CELLS = 250_000, 25_000
 _LEFT_OUT = 1e-7  # total probability of cells in the tails that are left out

@@ -24,29 +24,6 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Places, Space
 from gbce.trees import read_models
 
-__all__ = [
-    "POINT_FIGURES",
-    "Evaluation",
-    "Neighbours",
-    "Noise",
-    "NoiseDistribution",
-    "PointFigure",
-    "costs",
-    "deviations",
-    "evaluate_figures",
-    "evaluate_under_noise",
-    "frontier_table",
-    "near_front",
-    "noise_distribution",
-    "offsets",
-    "pareto_front",
-    "positions_at_levels",
-    "require_noise",
-    "survival_table",
-    "unknown_errors",
-    "unknown_figures",
-]
-
 # --- execution noise -------------------------------------------------------------------------------------------------
 
 _MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB

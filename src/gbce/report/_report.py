@@ -16,8 +16,6 @@ from gbce.eta import AUTO
 from gbce.explanation import Explanation, Share
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 
-__all__ = ["as_html", "as_text", "format_number"]
-
 # Sizes of a summary, chosen by hand; the tables of the explanation are complete.
 
 

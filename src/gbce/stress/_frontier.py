@@ -36,8 +36,6 @@ from gbce.stress._other_models import posterior_under, replace_models
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
 
-__all__ = ["frontier"]
-
 Reliability = Literal["share", "next"]
 
 

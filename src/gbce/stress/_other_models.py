@@ -27,18 +27,6 @@ from gbce.space import Places, Space
 if TYPE_CHECKING:
     from gbce.explainer import Explainer, Session
 
-__all__ = [
-    "KnownModels",
-    "OtherModels",
-    "Sensitivity",
-    "energy_distance",
-    "explainer_survival",
-    "posterior_under",
-    "replace_models",
-    "sensitivity",
-    "survival",
-]
-
 _N_REMEMBERED = 2  # lists of models: enough for the ``models`` and ``unseen`` of one frontier
 _MAX_COMPARED = 2_000  # draws of each posterior: 32 MB of distances
 # Ratios of the shift of the posterior mean to that of the row that decide the words of the sentence; by hand.
