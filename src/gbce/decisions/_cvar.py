@@ -74,19 +74,9 @@ class _SearchPlan:
 _SEARCH_PLAN = _SearchPlan()
 
 
-@dataclass(frozen=True)
-class _PaperRules:
-    """The paper's choices (Section 3.1.2)."""
-
-    kde_features: int = 2  # up to which MAP uses a kernel density estimate
-    neighbours: int = 40  # of the nearest-neighbour score used beyond
-    tau: float = 0.9  # of CVaR
-    perturbed: int = 64
-    candidates_in_the_plane: int = 800  # of CVaR
-    candidates_beyond: int = 1_200
-
-
-_PAPER_RULES = _PaperRules()
+# The paper's choices (Section 3.1.2): a kernel density estimate in the plane, neighbours beyond; candidates of CVaR.
+_PAPER_NEIGHBOURS = 40
+_PAPER_CANDIDATES, _PAPER_CANDIDATES_BEYOND = 800, 1_200
 
 
 # --- races -----------------------------------------------------------------------------------------------------------
@@ -288,35 +278,27 @@ class CVaR(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose the point of least risk; ties go to the smaller distance from the row."""
         noisy = UnderNoise(scene, scene.model(self), self.noise)
-        population = self._race(noisy) if self.race else self._compare_all(noisy)
+        population = self._race(noisy)
         better = self._search_beyond_draws(noisy, scene.draws.pool.x[population]) if self.refine else None
         return scene.pick(population[:1]) if better is None else Choice(better[None, :])
 
-    def _compare_all(self, noisy: UnderNoise) -> Array:
-        """Return pool positions of the best candidates, the best first, by an even grid."""
-        scene = noisy.scene
-        candidates = pick_draws(scene, count_affordable(noisy.posterior, self.max_candidates, self.n_perturb))
-        x = scene.draws.pool.x[candidates]
-        loss = self._combine(scene, noisy.evaluate(x, noisy.draw_offsets(self.n_perturb)).loss)
-        if self.across == "models":
-            weights = np.tile(scene.mixture.weights, self.n_perturb)
-            risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
-        else:
-            risk = tail_mean(loss[:, :, 0], self.tau)
-        return candidates[np.lexsort((scene.distance(x), risk))[: _SEARCH_PLAN.population]]
-
     def _race(self, noisy: UnderNoise) -> Array:
-        """Return pool positions of the winner of a race and of other late candidates."""
+        """Return pool positions of the winner of a race or an even grid, and of other good candidates."""
         scene, pool = noisy.scene, noisy.scene.draws.pool
         n, rounds = self._plan_affordable_race(noisy.posterior, min(self.max_candidates, len(scene.draws.distinct[0])))
         candidates = pick_draws(scene, n)
-        known = self._combine(scene, pool.loss[candidates][:, None, :])
+        known = self._combine(scene, pool.loss[candidates][:, None, :]) if self.race else None
         left = self._start_race(noisy, pool.x[candidates], rounds, known).run(rounds)
+        if not self.race:
+            return candidates[left[-1]]
         population = next(some for some in reversed(left) if len(some) >= min(_SEARCH_PLAN.population, n))
         return candidates[list(dict.fromkeys([*left[-1].tolist(), *population.tolist()]))]
 
     def _plan_affordable_race(self, posterior: GibbsPosterior, n: int) -> tuple[int, list[Round]]:
         """Return how many candidates the budget allows, up to ``n``, and their race."""
+        if not self.race:
+            n = count_affordable(posterior, self.max_candidates, self.n_perturb)
+            return n, [Round(self.n_perturb, _SEARCH_PLAN.population)]
         one_sided = _is_one_sided(posterior.target)
         rounds = plan_race(n, self.n_perturb, one_sided=one_sided)
         rows = posterior.affords(count_rows(rounds, n))
@@ -390,7 +372,7 @@ def _is_one_sided(target: Target) -> bool:
 
 
 def paper_rules(
-    d: int, *, tau: float = _PAPER_RULES.tau, n_perturb: int = _PAPER_RULES.perturbed, max_candidates: int | None = None
+    d: int, *, tau: float = 0.9, n_perturb: int = 64, max_candidates: int | None = None
 ) -> tuple[Rule, ...]:
     """Return the decisions of the paper: Mean, MAP and CVaR.
 
@@ -424,11 +406,8 @@ def paper_rules(
     """
     if not is_count(d):
         raise ValueError(f"paper_rules: d must be a number of features of at least 1, not {d!r}")
-    few = d <= _PAPER_RULES.kde_features
-    mode = MAP(method="kde") if few else MAP(method="knn", k=_PAPER_RULES.neighbours)
-    most = (
-        (_PAPER_RULES.candidates_in_the_plane if few else _PAPER_RULES.candidates_beyond)
-        if max_candidates is None
-        else max_candidates
-    )
+    plane = d <= 2
+    mode = MAP(method="kde") if plane else MAP(method="knn", k=_PAPER_NEIGHBOURS)
+    most = _PAPER_CANDIDATES if plane else _PAPER_CANDIDATES_BEYOND
+    most = most if max_candidates is None else max_candidates
     return Mean(), mode, CVaR(tau, n_perturb=n_perturb, max_candidates=most, race=False, refine=False)

@@ -6,6 +6,7 @@ Refitted models, where there are enough, are split in two halves: one takes part
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -253,14 +254,14 @@ class Reliable(Rule):
         near = np.vstack([nearest, self._find_under_refits(chosen_by, noisy.posterior, nearest)])
         search = _Candidates(self._list_candidates(scene, near, most), lambda: self._list_further(scene, near, most))
         if choosing is None:
-            x = self._seek(noisy, search, lambda x: accepts(noisy, x))
+            x = self._seek(noisy, search, partial(accepts, noisy))
             return None if x is None else Choice(x[None, :], note=f"{_HOLDS} {search.shown:.4g} {_UNDER_NOISE}")
         judges = None if confirming is None else replace(scene, refits=confirming)
         found = self._find_under_both(chosen_by, judges, noisy, search)
         return self._find_without_refits(chosen_by, noisy, search, nearest[0]) if found is None else found
 
     def _find_under_both(
-        self, scene: Scene, judges: Scene | None, noisy: UnderNoise, search: "_Candidates"
+        self, scene: Scene, judges: Scene | None, noisy: UnderNoise, search: _Candidates
     ) -> Choice | None:
         """Return the cheapest point that holds under noise and refits, under wider noise where ``judges`` reject it."""
         kept = f"{_HOLDS} {{:.4g}} {_UNDER_NOISE} and under refitted models"
@@ -293,7 +294,7 @@ class Reliable(Rule):
         return confirms(shares, judges.refits.mixture.weights, self.probability, self.refit_confidence)
 
     def _find_without_refits(
-        self, scene: Scene, noisy: UnderNoise, search: "_Candidates", nearest: Array
+        self, scene: Scene, noisy: UnderNoise, search: _Candidates, nearest: Array
     ) -> Choice | None:
         """Return a point that holds under noise only, preferably one that many refits accept."""
         missed = f"no point was found that refitted models accept with probability {self.probability:g}"
@@ -302,7 +303,7 @@ class Reliable(Rule):
         if scene.refits.affords(len(x) * _EFFORT.few_copies) == len(x) * _EFFORT.few_copies:
             shares = refit_share(scene, self.noise, x, _EFFORT.few_copies)
             some = _Candidates(x[np.argsort(-shares, kind="stable")], tuple, search.tried)
-            found = self._seek(noisy, some, lambda x: accepts(noisy, x), refine=False)
+            found = self._seek(noisy, some, partial(accepts, noisy), refine=False)
             search.tried = some.tried
             if found is not None:
                 note = (
@@ -311,7 +312,7 @@ class Reliable(Rule):
                     f"{some.shown:.4g} {_UNDER_NOISE}"
                 )
                 return Choice(found[None, :], note=note)
-        found = self._seek(noisy, search, lambda x: accepts(noisy, x))
+        found = self._seek(noisy, search, partial(accepts, noisy))
         note = f"{missed}; this is {_HOLDS} {search.shown:.4g} {_UNDER_NOISE}"
         return None if found is None else Choice(found[None, :], note=note)
 
@@ -321,11 +322,10 @@ class Reliable(Rule):
         pushed = round_away(scene.space, scene.x0, extend_each_change(scene, nearest.x))
         x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
         x = self._thin(x[self._cost(scene, x) <= _EFFORT.dearest * self._cost(scene, nearest.x[:1])], most)
-        promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
-        search = PromiseSearch(noisy, promise, x, lambda x: self._cost(scene, x))
+        search = PromiseSearch(noisy, self._promise, x, partial(self._cost, scene))
         search.screen_all()
         winner, accepted = search.screening.find_fallback(reaching=True)
-        n = count_affordable(noisy.posterior, promise.trial_copies, 2)
+        n = count_affordable(noisy.posterior, self._promise.trial_copies, 2)
         both = noisy.successes(np.vstack([nearest.x[:1], x[[winner]]]), noisy.draw_offsets(n))
         found, gain = both.mean(axis=1), both[1] - both[0]
         if not accepted or gain.mean() <= _EFFORT.clear_se * gain.std() / np.sqrt(n):
@@ -343,41 +343,36 @@ class Reliable(Rule):
     def _seek(
         self,
         noisy: UnderNoise,
-        search: "_Candidates",
+        search: _Candidates,
         holds_elsewhere: Callable[[Array], Array],
         *,
         refine: bool = True,
     ) -> Array | None:
         """Search the candidates, then further ones until one holds or the budget ends: ``(d,)`` or ``None``."""
-        x = self._seek_among(noisy, search, search.x, holds_elsewhere, refine)
-        try:
-            for more in search.further() if x is None else ():
-                x = self._seek_among(noisy, search, more, holds_elsewhere, refine)
-                if x is not None:
-                    break
-        except BudgetSpentError:  # nothing found so far; the caller may settle for a weaker promise
-            return None
-        return x
+        for number, candidates in enumerate(chain([search.x], search.further())):
+            try:
+                x = self._seek_among(noisy, search, candidates, holds_elsewhere, refine)
+            except BudgetSpentError:
+                if number == 0:
+                    raise
+                return None  # the caller may settle for a weaker promise
+            if x is not None:
+                return x
+        return None
 
     def _seek_among(
         self,
         noisy: UnderNoise,
-        search: "_Candidates",
+        search: _Candidates,
         candidates: Array,
         holds_elsewhere: Callable[[Array], Array],
         refine: bool,
     ) -> Array | None:
         """Return the cheapest point ``(d,)`` that holds among candidates, if one is found."""
-        space, x0 = noisy.scene.space, noisy.scene.x0
         among = PromiseSearch(
-            noisy,
-            Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm),
-            candidates,
-            lambda x: self._cost(noisy.scene, x),
-            tidy=lambda x: round_away(space, x0, x),
-            holds_elsewhere=holds_elsewhere,
-            tried=search.tried,
-        )
+            noisy, self._promise, candidates, partial(self._cost, noisy.scene),
+            partial(round_away, noisy.scene.space, noisy.scene.x0), holds_elsewhere, search.tried,
+        )  # fmt: skip
         if not among.trials.possible:  # earlier searches have spent the risk
             return None
         try:
@@ -389,6 +384,10 @@ class Reliable(Rule):
             return among.undo_changes(x) if refine else x
         finally:
             search.tried, search.shown = among.trials.done, min(among.trials.enough, self.probability)
+
+    @property
+    def _promise(self) -> Promise:
+        return Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
 
     def _find_nearest(self, scene: Scene) -> Choice:
         """Return the choice of an earlier :class:`Nearest` rule, or search now."""

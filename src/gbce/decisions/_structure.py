@@ -1,6 +1,7 @@
 """Search and prove the nearest point on the cells of a tree ensemble, without calling the model."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -170,18 +171,15 @@ def prove_nearest(
     space, x0, first = scene.space, scene.x0, replace(posterior, predictors=posterior.predictors[:1])
     if posterior.target.reads_classes and posterior.predictors[0].decide_always:  # by a threshold of its own
         return x, None
-    try:
+    found = None
+    with suppress(BudgetSpentError):
         trees = posterior.read_trees()
-        if trees is None:
-            return x, None
-        found = prove_cheapest(
+        found = None if trees is None else prove_cheapest(
             trees, space, x0, posterior.target, x, accepts, distance=rule.distance, margin=rule.margin,
             most_changes=rule.max_changes, late=lambda: first.affords(1) < 1,
             solver=not posterior.budget.limited,
         )  # fmt: skip
-    except BudgetSpentError:
-        return x, None
-    if found is None:
+    if found is None or trees is None:
         return x, None
     cost = _cost(scene, rule.distance, x)
     optimum = None if found.x is None else _cost(scene, rule.distance, found.x)

@@ -232,7 +232,7 @@ def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -
     likelihood = problem.likelihood
     if isinstance(likelihood, NormalErrors):
         return _clipped_square(output - likelihood.y, spread, clip * 2 * likelihood.sd**2) / (2 * likelihood.sd**2)
-    return _clipped_log(np.where(likelihood.codes == 1, output, -output), spread, clip)  # type: ignore[attr-defined]
+    return _clipped_log(np.where(likelihood.codes == 1, output, -output), spread, clip)
 
 
 def _clipped_square(mean: Array, sd: Array, most: float) -> Array:

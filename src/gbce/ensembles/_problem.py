@@ -6,7 +6,7 @@ many parameter vectors at once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -57,26 +57,6 @@ _ADVICE = (
 )
 
 # --- losses as negative log likelihoods ------------------------------------------------------------------------------
-
-
-class Likelihood(Protocol):
-    """A loss of ``n`` outcomes against outputs ``(c, n, o)``."""
-
-    def loss(self, outputs: Array) -> Array:
-        """Return the loss of each row, ``(c, n)``."""
-        ...
-
-    def slope(self, outputs: Array) -> Array:
-        """Return its gradient in the outputs, ``(c, n, o)``."""
-        ...
-
-    def curvature(self, outputs: Array) -> Array:
-        """Return its curvature in the outputs, ``(n, o, o)`` for outputs ``(n, o)``."""
-        ...
-
-    def take(self, index: Array) -> Self:
-        """Return the likelihood of some rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +114,8 @@ class Categorical:
         """Return the likelihood of some rows."""
         return replace(self, codes=self.codes[index])
 
+
+Likelihood = NormalErrors | Categorical  # losses of n outcomes against outputs (c, n, o)
 
 # --- layers with exact derivatives -----------------------------------------------------------------------------------
 
@@ -198,13 +180,19 @@ class Net:
     def gradient(self, theta: Array, passed: list[Array], slope: Array) -> Array:
         """Return the gradient ``(c, p)`` of a sum over rows, given its gradient in the outputs ``(c, n, o)``."""
         parts: list[Array] = []
+        for inputs, own in self._pass_back(theta, passed, slope):
+            gw = np.swapaxes(inputs, -1, -2) @ own
+            parts += [gw.reshape(*gw.shape[:-2], -1), *([own.sum(axis=-2)] if self.bias else [])]
+        return np.concatenate(parts, axis=-1)
+
+    def _pass_back(self, theta: Array, passed: list[Array], slope: Array) -> list[tuple[Array, Array]]:
+        """Return the inputs of each layer and the gradient in its outputs before activation, from first to last."""
+        found = []
         for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
-            gw = np.swapaxes(passed[number], -1, -2) @ slope
-            gw = gw.reshape(*gw.shape[:-2], -1)
-            parts.insert(0, np.concatenate([gw, slope.sum(axis=-2)], axis=-1) if self.bias else gw)
+            found.append((passed[number], slope))
             if number:
                 slope = (slope @ np.swapaxes(w, -1, -2)) * _ACTIVATIONS[self.activation][1](passed[number])
-        return np.concatenate(parts, axis=-1)
+        return found[::-1]
 
     def jacobian(self, theta: Array, X: Array) -> Array:
         """Return the derivatives ``(n, o, p)`` of outputs in one parameter vector ``(p,)``."""
@@ -215,11 +203,8 @@ class Net:
             slope = np.zeros((n, o))
             slope[:, k] = 1.0
             parts: list[Array] = []
-            for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
-                gw = (passed[number][:, :, None] * slope[:, None, :]).reshape(n, w.size)
-                parts.insert(0, np.concatenate([gw, slope], axis=1) if self.bias else gw)
-                if number:
-                    slope = (slope @ w.T) * _ACTIVATIONS[self.activation][1](passed[number])
+            for inputs, own in self._pass_back(theta, passed, slope):
+                parts += [(inputs[:, :, None] * own[:, None, :]).reshape(n, -1), *([own] if self.bias else [])]
             found[:, k] = np.concatenate(parts, axis=1)
         return found
 

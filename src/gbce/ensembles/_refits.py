@@ -58,11 +58,6 @@ def weight_name(learner: Any) -> str | None:
     return f"{prefix}sample_weight" if has_fit_parameter(learner, "sample_weight") else None
 
 
-def takes_weights(learner: Any) -> bool:
-    """Whether ``fit`` accepts row weights."""
-    return weight_name(learner) is not None
-
-
 def refit(learner: Any, X: Any, y: Array, weights: Array | None, rng: np.random.Generator) -> Any:
     """Return a fitted clone; for a learner that accepts no weights, integer ``weights`` are counts of rows."""
     model = clone_with_seed(learner, rng)
@@ -157,7 +152,7 @@ class BayesianBootstrap:
         tasks = [(question.learner, question.X, question.y, question.classifies, seed, self._learner_seed(seeds, k))
                  for k, seed in enumerate(seeds)]  # fmt: skip
         models = in_parallel(_refit_reweighted, tasks, question.n_jobs, question.progress)
-        return ModelPosterior.of(models, self, {"weighted": float(takes_weights(question.learner))})
+        return ModelPosterior.of(models, self, {"weighted": float(weight_name(question.learner) is not None)})
 
     def _learner_seed(self, seeds: list[np.random.SeedSequence], k: int) -> np.random.SeedSequence:
         return seeds[k if self.reseed else 0]
@@ -166,7 +161,9 @@ class BayesianBootstrap:
 def row_weights(learner: Any, y: Array, classifies: bool, seed: np.random.SeedSequence) -> Array:
     """Draw weights ``(n,)`` that sum to n: Dirichlet if ``fit`` accepts weights, else counts of a resample."""
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0)))
-    return len(y) * rng.dirichlet(np.ones(len(y))) if takes_weights(learner) else resample_counts(y, classifies, rng)
+    if weight_name(learner) is None:
+        return resample_counts(y, classifies, rng)
+    return len(y) * rng.dirichlet(np.ones(len(y)))
 
 
 def _refit_reweighted(

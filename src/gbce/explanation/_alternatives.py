@@ -5,6 +5,7 @@ Strategies and points are found in :meth:`gbce.Explainer.explain` (:mod:`gbce.de
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,7 +88,7 @@ class Alternatives:
 
     def _repr_html_(self) -> str:
         shown = "" if self.note else self.table.drop(columns="sentence").to_html(escape=True)
-        return f"<pre>{escape_html(str(self))}</pre>{shown}"
+        return f"<pre>{escape(str(self), quote=False)}</pre>{shown}"
 
 
 def alternatives(explanation: "Explanation", k: int) -> Alternatives:
@@ -176,8 +177,3 @@ def explain_absence(explanation: "Explanation") -> str:
 def format_share(mass: float, error: float) -> str:
     """Return a share with its 95% interval."""
     return f"{mass:.0%} (± {PRINTED_Z_95 * error:.0%})"
-
-
-def escape_html(text: str) -> str:
-    """Return text for a page."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,6 +1,7 @@
 """Which few columns would do: the sets of columns by which the target can be reached, with their cheapest points."""
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from gbce._validation import is_count, printable
 from gbce.base import Array
 from gbce.decisions import Strategies, find_moves
 from gbce.explanation._alternatives import (
-    escape_html,
     estimate_error,
     explain_absence,
     format_share,
@@ -79,7 +79,7 @@ class Menu:
 
     def _repr_html_(self) -> str:
         shown = "" if self.note else self.table.drop(columns=["sentence", "reliable_sentence", "proof"]).to_html()
-        return f"<pre>{escape_html(str(self))}</pre>{shown}"
+        return f"<pre>{escape(str(self), quote=False)}</pre>{shown}"
 
 
 def _write_line(line: dict[Any, Any]) -> str:

@@ -11,8 +11,7 @@ import pandas as pd
 from gbce._validation import printable
 from gbce.base import Array, Target
 from gbce.explanation._answer import Share
-from gbce.explanation._words import number_text
-from gbce.space import Space, plain_value
+from gbce.space import Space, number_text, plain_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gbce._validation import printable
 from gbce.base import Array
-from gbce.space import Space, number_text, plain_value
+from gbce.space import Space, plain_value
 
 _WHOLE = 2  # columns up to which safe ranges are the largest there are
 
@@ -36,10 +36,8 @@ def describe_changes(space: Space, x0: Array, x: Array, *, exact: bool = True) -
     return join_words([_say_change(space, j, x0[j], x[j], exact) for j in changed_columns(space, x0, x)])
 
 
-def format_value(space: Space, j: int, value: float, *, digits: int | None = None) -> str:
-    """Write a value for a sentence, see :meth:`gbce.Space.format`; ``digits`` are significant ones of a real number."""
-    if digits is not None and space.features[j].kind == "real":
-        return number_text(value, digits)
+def format_value(space: Space, j: int, value: float) -> str:
+    """Write a value for a sentence, see :meth:`gbce.Space.format`."""
     return space.format(j, value, unit=False, quoted=True)
 
 

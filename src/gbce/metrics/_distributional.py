@@ -24,7 +24,7 @@ from gbce._numerics import (
 )
 from gbce._validation import printable
 from gbce.base import Array
-from gbce.draws import Draws, ExactFigures, Points
+from gbce.draws import Draws, Points
 from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Centre, Places, Space
@@ -96,13 +96,8 @@ def success_probability(draws: Draws, reached: Array) -> Figure:
 
 
 def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
-    """Return the ``1 - alpha`` quantile of the loss, from losses ``(N,)`` on the pool.
-
-    The interval is between the two order statistics given by the error of the share of draws below the quantile
-    (Woodruff, 1952). This needs no density estimate, and with ties the interval extends to the next loss if the share
-    leaves that open. The standard error is that of the longer side, so that 1.96 errors on either side cover the
-    interval.
-    """
+    """Return the ``1 - alpha`` quantile of losses ``(N,)`` on the pool; the error is that of the longer side."""
+    # between the order statistics given by the error of the share below the quantile (Woodruff, 1952): no density
     own, level = loss[draws.index], 1.0 - alpha
     t = weighted_quantile(own, draws.weights, level)
     error = NORMAL_975 * _estimate_share_error(draws, loss, t, level)
@@ -192,33 +187,30 @@ class PoolGeometry(NamedTuple):
 def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, Figure]:
     """Return the figures of a posterior under the first model, by name."""
     pool, exact = draws.pool, draws.exact
-    if exact is not None:
-        return {
-            "success_probability": _read_exact_success(exact, 0),
-            "tail": _read_exact_tail(exact, 0, alpha),
-            "stability": Figure(exact.stability, 0.0),
-            "expected_loss": Figure(exact.expected_loss, 0.0),
-            "expected_cost": expectation(draws, geometry.cost),
-            "expected_distance": expectation(draws, geometry.distance),
-        }
     return {
-        "success_probability": success_probability(draws, pool.reached[:, 0]),
-        "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, geometry.places),
-        "expected_loss": expectation(draws, pool.loss[:, 0], _compute_loss_unit(draws)),
+        "success_probability": _success(draws, 0, pool.reached[:, 0]),
+        "tail": _tail(draws, 0, alpha),
+        "stability": stability(draws, geometry.places) if exact is None else Figure(exact.stability, 0.0),
+        "expected_loss": expectation(draws, pool.loss[:, 0], _compute_loss_unit(draws))
+        if exact is None
+        else Figure(exact.expected_loss, 0.0),
         "expected_cost": expectation(draws, geometry.cost, float(draws.prior_weights @ geometry.cost)),
         "expected_distance": expectation(draws, geometry.distance, float(draws.prior_weights @ geometry.distance)),
     }
 
 
-def _read_exact_success(exact: ExactFigures, k: int) -> Figure:
-    """Return the exact success probability of model ``k``, of all models (K) or of half of them (K + 1)."""
-    return Figure(float(exact.success[k]), float(exact.success_se[k]))
+def _success(draws: Draws, k: int, reached: Array) -> Figure:
+    """Return the success probability of model ``k``, of all models (K) or of half of them (K + 1)."""
+    if draws.exact is None:
+        return success_probability(draws, reached)
+    return Figure(float(draws.exact.success[k]), float(draws.exact.success_se[k]))
 
 
-def _read_exact_tail(exact: ExactFigures, k: int, alpha: float) -> Figure:
-    """Return the exact tail of model ``k``; between two stored levels, with both as its interval."""
-    value, low, high = exact.tail(k, alpha)
+def _tail(draws: Draws, k: int, alpha: float) -> Figure:
+    """Return the tail of model ``k``; an exact one between two stored levels has both as its interval."""
+    if draws.exact is None:
+        return tail(draws, draws.pool.loss[:, k], alpha)
+    value, low, high = draws.exact.tail(k, alpha)
     return Figure(value, (high - low) / NORMAL_975 if high > low else 0.0, (low, high))
 
 
@@ -237,19 +229,13 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
     draws = draws.read
     pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
     table = {FigureName(name): figure for name, figure in first.items()}
-    if len(models) > 1 and draws.exact is not None:
-        for k, name in enumerate(models):
-            table[FigureName("success_probability", name)] = _read_exact_success(draws.exact, k)
-            table[FigureName("tail", name)] = _read_exact_tail(draws.exact, k, alpha)
-        for k, name in enumerate(SEVERAL_MODELS, start=len(models)):
-            table[FigureName("success_probability", name)] = _read_exact_success(draws.exact, k)
-    elif len(models) > 1:
-        for k, name in enumerate(models):
-            table[FigureName("success_probability", name)] = success_probability(draws, pool.reached[:, k])
-            table[FigureName("tail", name)] = tail(draws, pool.loss[:, k], alpha)
+    if len(models) > 1:
         share = pool.reached.mean(axis=1)
-        for name, enough in zip(SEVERAL_MODELS, (share == 1, share >= 0.5), strict=True):
-            table[FigureName("success_probability", name)] = success_probability(draws, enough)
+        for k, (name, reached) in enumerate(zip(models, pool.reached.T, strict=True)):
+            table[FigureName("success_probability", name)] = _success(draws, k, reached)
+            table[FigureName("tail", name)] = _tail(draws, k, alpha)
+        for k, (name, reached) in enumerate(zip(SEVERAL_MODELS, (share == 1, share >= 0.5), strict=True)):
+            table[FigureName("success_probability", name)] = _success(draws, len(models) + k, reached)
     return table
 
 

@@ -419,17 +419,7 @@ def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[
 def survival_table(
     labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array, which: Array | None = None
 ) -> pd.DataFrame:
-    """Return how decisions and the posterior fare under ``K`` further models, one row each, the posterior last.
-
-    ``decided`` ``(r, K)`` tells whether decisions reach the target under each model, ``drawn`` ``(u, K)`` the same for
-    the distinct draws, or for a random selection ``which`` ``(u,)`` of them; ``weights`` ``(K,)`` are those of the
-    models.
-
-    Columns are ``survival``, the share of models under which the target is reached (for the posterior, the mean over
-    models of its success probability); ``low`` and ``high``, Wilson's 95% interval, for which the models count as a
-    sample of possible refits of effective size ``1 / sum(weights**2)``; ``all``, the probability of success under all
-    of them; and ``se``, the Monte Carlo error of ``survival``, zero for a decision.
-    """
+    """Return how decisions ``(r, K)`` and draws ``which`` ``(u, K)`` fare under further models, the posterior last."""
     weight, counts = draws.distinct[1], weights > 0
     spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
     if which is not None and len(which) < len(weight):
