@@ -5,7 +5,7 @@ cells of a tree ensemble. ``Prover`` tries to prove a target unattainable before
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,71 +77,172 @@ class Decided(NamedTuple):
     answer: Answer | None = None
 
 
-def decide(
-    query: Query,
-    draws: Draws,
-    posterior: GibbsPosterior,
-    refits: GibbsPosterior | None,
-    policy: Rule | None,
-    neighbours: Neighbours,
-) -> tuple[Decided, Draws]:
-    """Apply rules and policy, again where one found what no draw reached, and return the draws with what was found."""
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A question with its models, refitted models and policy, if any, and the training rows for figures."""
 
-    def choose(known: Draws) -> Decided:
-        choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
-        by_policy = (
-            [] if policy is None else [(policy, _apply_policy(policy, query, known, posterior, refits, choices))]
-        )
-        judged = evaluate_choices(query, posterior, [*choices, *by_policy], neighbours)
+    query: Query
+    posterior: GibbsPosterior
+    refits: GibbsPosterior | None
+    policy: Rule | None
+    neighbours: Neighbours
+
+    def decide(self, draws: Draws) -> tuple[Decided, Draws]:
+        """Apply rules and policy, again where one found what no draw reached; return also draws with what was found."""
+        first = self._choose(draws)
+        more = add_reaching(self.posterior, draws, first.decisions)
+        if more is draws or self.posterior.has_few_rows:
+            return first, more
+        second = self._choose(more)
+        return second if len(second.decisions) >= len(first.decisions) else first, more
+
+    def add_answer(self, draws: Draws, decided: Decided) -> Decided:
+        """Make the policy's decision, taken out of the decisions, or the best point that is confirmed the answer."""
+        if not decided.by_policy or not decided.decisions:
+            return decided
+        ((rule, choice),), (*others, last) = decided.by_policy, decided.decisions
+        best = self._choose_answer(draws.known, last, others, decided.depends)
+        why = choice.note if best is last or not decided.depends else f"{_REPLACED} what {rule.label} chose"
+        if self.query.effort and best.reached[0] and not isinstance(rule, Reliable):  # which alone counts efforts
+            best, why = self._choose_by_effort(draws, (best, *others))
+        return decided._replace(decisions=tuple(others), answer=self._judge(draws, rule, why, best))
+
+    def _choose(self, known: Draws) -> Decided:
+        """Apply rules and policy once and evaluate what they chose."""
+        choices, notes = apply_rules(self.query, known, self.posterior, further=0 if self.policy is None else 1)
+        by_policy = [] if self.policy is None else [(self.policy, self._apply_policy(self.policy, known, choices))]
+        judged = evaluate_choices(self.query, self.posterior, [*choices, *by_policy], self.neighbours)
         return Decided(choices, [*notes, *judged.notes], by_policy, judged.decisions, judged.depends, judged.apart)
 
-    first = choose(draws)
-    more = add_reaching(posterior, draws, first.decisions)
-    if more is draws or posterior.has_few_rows:
-        return first, more
-    second = choose(more)
-    return second if len(second.decisions) >= len(first.decisions) else first, more
+    def _apply_policy(self, policy: Rule, draws: Draws, choices: Sequence[tuple[Rule, Choice]]) -> Choice:
+        """Apply the policy, or reuse the choice of an equal rule; without budget, take the cheapest known point."""
+        for rule, choice in choices:
+            if rule == policy:
+                return _keep_first(choice)
+        part = replace(self.posterior, budget=self.posterior.budget.share(HALF))
+        refits = None if self.refits is None else replace(self.refits, budget=part.budget)
+        try:
+            return _keep_first(apply_rule(policy, self.query, draws, part, refits=refits, earlier=choices))
+        except BudgetSpentError:
+            points, what = cheapest_known(self.query, draws)
+            return Choice(points.x, points, f"the budget did not allow a search; this is {what}")
 
+    # --- choice of the answer -------------------------------------------------------------------------------
 
-def add_answer(
-    query: Query, posterior: GibbsPosterior, refits: GibbsPosterior | None, draws: Draws, decided: Decided
-) -> Decided:
-    """Take the policy's decision out of the decisions, and make it, or the best point that is confirmed, the answer."""
-    if not decided.by_policy or not decided.decisions:
-        return decided
-    ((rule, choice),), (*others, last) = decided.by_policy, decided.decisions
-    best = _choose_answer(query, posterior, draws.known, last, others, decided.depends)
-    why = choice.note if best is last or not decided.depends else f"{_REPLACED} what {rule.label} chose"
-    if (
-        query.effort and best.reached[0] and not isinstance(rule, Reliable)
-    ):  # the one policy that counts efforts as costs
-        best, why = _choose_by_effort(query, draws, (best, *others))
-    answer = _judge_answer(query, posterior, refits, draws, rule, why, best)
-    return decided._replace(decisions=tuple(others), answer=answer)
+    def _choose_answer(self, known: Points, last: Decision, decisions: Sequence[Decision], depends: bool) -> Decision:
+        """Return the policy's point ``last`` if it reaches, else the best one the model confirms, row by row."""
+        # if outputs depend on the batch, the cheapest decision that reaches comes first, then the cheapest point
+        if last.reached[0]:
+            return last
+        if not depends:
+            best = _find_best_seen(known, (last, *decisions))
+            if not best.reached[0] or any(best is one for one in decisions):
+                return best
+            confirmed = self._confirm(best)
+            if confirmed is not None:
+                return confirmed
+        holding = [one for one in decisions if one.reached[0]]
+        if holding:
+            return min(holding, key=lambda one: one.cost)
+        reaching = np.flatnonzero(known.reached[:, 0] & np.isfinite(known.log_correction))
+        cost = costs(self.query.space, known.x[reaching], self.query.x0, "l1")
+        for at in reaching[np.argsort(cost, kind="stable")][:_MOST_CONFIRMED]:
+            confirmed = self._confirm(Decision.of_point(known, int(at)))
+            if confirmed is not None:
+                return confirmed
+        return min((last, *decisions), key=lambda one: float(one.loss[0]))
 
+    def _choose_by_effort(self, draws: Draws, decided: Sequence[Decision]) -> tuple[Decision, str]:
+        """Return the known point that reaches the target at least cost under efforts, and what it is."""
+        query, (points, what) = self.query, cheapest_known(self.query, draws)
+        known = [Decision.of_point(points, 0), *decided]
+        x, misses = stack_points(known, len(query.space)), [not one.reached[0] for one in known]
+        cost = costs(query.space, x, query.x0, "l1") + effort_cost(query.space, query.effort, x, query.x0)
+        return known[first_of_least(np.array(misses, dtype=float), cost)], f"{what}, by the efforts"
 
-# --- choice of the answer --------------------------------------------------------------------------------------------
+    def _confirm(self, decision: Decision) -> Decision | None:
+        """Evaluate a decision as a single row; return None if it misses the target or the budget is spent."""
+        try:
+            found = confirm_point(self.posterior, decision)
+        except BudgetSpentError:
+            return None
+        return found if found.reached[0] else None
 
+    # --- reliability of the answer --------------------------------------------------------------------------
 
-def _apply_policy(
-    policy: Rule,
-    query: Query,
-    draws: Draws,
-    posterior: GibbsPosterior,
-    refits: GibbsPosterior | None,
-    choices: Sequence[tuple[Rule, Choice]],
-) -> Choice:
-    """Apply the policy, reusing the choice of an equal rule; without budget, take the cheapest point that reaches."""
-    for rule, choice in choices:
-        if rule == policy:
-            return _keep_first(choice)
-    part = replace(posterior, budget=posterior.budget.share(HALF))
-    refits = None if refits is None else replace(refits, budget=part.budget)
-    try:
-        return _keep_first(apply_rule(policy, query, draws, part, refits=refits, earlier=choices))
-    except BudgetSpentError:
-        points, what = cheapest_known(query, draws)
-        return Choice(points.x, points, f"the budget did not allow a search; this is {what}")
+    def _judge(self, draws: Draws, policy: Rule, reason: str, decision: Decision) -> Answer:
+        """Return the answer with its reliability under fresh noise and under refitted models held out."""
+        query, posterior = self.query, self.posterior
+        noise_model = noise_distribution(query.evaluation.noise, query.space, query.x0, decision.x)
+        trees = None if noise_model is None else _read_first(posterior)
+        reliability, expected = self._judge_under_noise(decision, noise_model, trees)
+        survival, doubt = (None, "") if self.refits is None else self._judge_by_refits(
+            self.refits, draws, policy, decision
+        )  # fmt: skip
+        return Answer(
+            query=query,
+            decision=replace(decision, label="answer"),
+            policy=policy.label,
+            reason=reason or f"chosen by {policy.label}",
+            cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
+            promised=_read_promise(policy),
+            reliability=reliability,
+            survival=survival,
+            safe=find_safe_box(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
+            expected=expected,
+            doubt=doubt,
+            against=self._find_against(decision),
+        )
+
+    def _find_against(self, decision: Decision) -> tuple[str, ...]:
+        """Return the changed columns of a table whose change has the opposite effect on average."""
+        query = self.query
+        if query.space.columns is None or not decision.reached[0]:
+            return ()
+        better = float(decision.outputs[0] - query.row.outputs[0, 0])
+        return find_against(self.posterior, query.space, query.x0, decision.x, better if np.isfinite(better) else 0.0)
+
+    def _judge_under_noise(
+        self, decision: Decision, noise_model: NoiseDistribution | None, trees: CellTrees | None
+    ) -> tuple[Share | None, Mean | None]:
+        """Return the success probability and expected output under noise, exact if possible, otherwise simulated."""
+        first = replace(self.posterior, predictors=self.posterior.predictors[:1])
+        share, mean = None, None
+        if noise_model is not None and trees is not None:
+            share, mean = _sum_noise(first, noise_model, trees)
+        if share is None:
+            evaluated = _simulate_noise(self.query, first, decision)
+            if evaluated is not None:
+                reached, outputs = evaluated.reached[0, :, 0], evaluated.outputs[0, :, 0]
+                share = Share.of(float(reached.mean()), len(reached))
+                mean = mean or (Mean.of(outputs) if np.isfinite(outputs).all() else None)
+        return share, mean
+
+    def _judge_by_refits(
+        self, refits: GibbsPosterior, draws: Draws, policy: Rule, decision: Decision
+    ) -> tuple[Share | None, str]:
+        """Return the share of refits that accept a decision, and why they do not confirm it; empty if they do."""
+        # held-out refits judge if there are any; a share alone confirms nothing, as most of a few may agree by chance
+        choosing, confirming = split_refits(refits) if isinstance(policy, Reliable) else (refits, refits)
+        judges, promised = confirming or choosing, _read_promise(policy)
+        copies = min(judges.affords(_REFIT_COPIES), _REFIT_COPIES)
+        scene = Scene(self.query, draws, stream(self.query.seed, ANSWERING, self.query.key), refits=judges)
+        try:
+            shares = refit_shares(scene, None, decision.x[None, :], copies)[0] if copies > 0 else None
+        except BudgetSpentError:
+            shares = None
+        if shares is None:
+            return None, "" if promised is None else "The budget did not allow evaluating the refitted models."
+        weights, n = judges.mixture.weights, len(shares)
+        held = Share.of(float(shares @ weights), n)
+        if promised is None:
+            return held, ""
+        if n < FEWEST_TO_CONFIRM or confirming is None:
+            few = 2 * FEWEST_TO_CONFIRM
+            wanted = f"at least {few} are needed, half of them held out from the choice"
+            return held, f"They are too few to confirm it: {wanted}."
+        sure = confirms(shares, weights, promised, getattr(policy, "refit_confidence", Reliable.refit_confidence))
+        return held, "" if sure else "Too few of these held-out models accept it to confirm it."
 
 
 def _keep_first(choice: Choice) -> Choice:
@@ -151,55 +252,6 @@ def _keep_first(choice: Choice) -> Choice:
     return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
-def _choose_answer(
-    query: Query,
-    posterior: GibbsPosterior,
-    known: Points,
-    last: Decision,
-    decisions: Sequence[Decision],
-    depends: bool,
-) -> Decision:
-    """Return the policy's point ``last`` if it reaches the target, else the best one the model confirms, row by row."""
-    # if outputs depend on the batch, the cheapest decision that reaches comes first, then the cheapest evaluated point
-    if last.reached[0]:
-        return last
-    if not depends:
-        best = _find_best_seen(known, (last, *decisions))
-        if not best.reached[0] or any(best is one for one in decisions):
-            return best
-        confirmed = _confirm(posterior, best)
-        if confirmed is not None:
-            return confirmed
-    holding = [one for one in decisions if one.reached[0]]
-    if holding:
-        return min(holding, key=lambda one: one.cost)
-    reaching = np.flatnonzero(known.reached[:, 0] & np.isfinite(known.log_correction))
-    cost = costs(query.space, known.x[reaching], query.x0, "l1")
-    for at in reaching[np.argsort(cost, kind="stable")][:_MOST_CONFIRMED]:
-        confirmed = _confirm(posterior, Decision.of_point(known, int(at)))
-        if confirmed is not None:
-            return confirmed
-    return min((last, *decisions), key=lambda one: float(one.loss[0]))
-
-
-def _choose_by_effort(query: Query, draws: Draws, decided: Sequence[Decision]) -> tuple[Decision, str]:
-    """Return the known point that reaches the target at least cost under efforts, and what it is."""
-    points, what = cheapest_known(query, draws)
-    known = [Decision.of_point(points, 0), *decided]
-    x, misses = stack_points(known, len(query.space)), [not one.reached[0] for one in known]
-    cost = costs(query.space, x, query.x0, "l1") + effort_cost(query.space, query.effort, x, query.x0)
-    return known[first_of_least(np.array(misses, dtype=float), cost)], f"{what}, by the efforts"
-
-
-def _confirm(posterior: GibbsPosterior, decision: Decision) -> Decision | None:
-    """Evaluate a decision as a single row; return None if it misses the target or the budget is spent."""
-    try:
-        found = confirm_point(posterior, decision)
-    except BudgetSpentError:
-        return None
-    return found if found.reached[0] else None
-
-
 def _find_best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     """Return the decision or evaluated point of least loss."""
     best = min(decisions, key=lambda one: float(one.loss[0]))
@@ -207,51 +259,10 @@ def _find_best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     if len(known) == 0:
         return best
     at = int(np.argmin(known.loss[:, 0]))
-    if known.loss[at, 0] >= best.loss[0]:
-        return best
-    return Decision.of_point(known, at)
+    return best if known.loss[at, 0] >= best.loss[0] else Decision.of_point(known, at)
 
 
-# --- reliability of the answer ---------------------------------------------------------------------------------------
-
-
-def _judge_answer(
-    query: Query,
-    posterior: GibbsPosterior,
-    refits: GibbsPosterior | None,
-    draws: Draws,
-    policy: Rule,
-    reason: str,
-    decision: Decision,
-) -> Answer:
-    """Return the answer with its reliability under fresh noise and under refitted models held out from the choice."""
-    promised = _read_promise(policy)
-    noise_model = noise_distribution(query.evaluation.noise, query.space, query.x0, decision.x)
-    trees = None if noise_model is None else _read_first(posterior)
-    reliability, expected = _judge_under_noise(query, posterior, decision, noise_model, trees)
-    survival, doubt = (None, "") if refits is None else _judge_by_refits(query, refits, draws, policy, decision)
-    return Answer(
-        query=query,
-        decision=replace(decision, label="answer"),
-        policy=policy.label,
-        reason=reason or f"chosen by {policy.label}",
-        cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
-        promised=promised,
-        reliability=reliability,
-        survival=survival,
-        safe=find_safe_box(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
-        expected=expected,
-        doubt=doubt,
-        against=_find_against(query, posterior, decision),
-    )
-
-
-def _find_against(query: Query, posterior: GibbsPosterior, decision: Decision) -> tuple[str, ...]:
-    """Return the changed columns of a table whose change has the opposite effect on average."""
-    if query.space.columns is None or not decision.reached[0]:
-        return ()
-    better = float(decision.outputs[0] - query.row.outputs[0, 0])
-    return find_against(posterior, query.space, query.x0, decision.x, better if np.isfinite(better) else 0.0)
+# --- safe ranges, proofs and noise -----------------------------------------------------------------------------------
 
 
 def find_safe_box(
@@ -296,27 +307,6 @@ def _read_first(posterior: GibbsPosterior) -> CellTrees | None:
         return None
 
 
-def _judge_under_noise(
-    query: Query,
-    posterior: GibbsPosterior,
-    decision: Decision,
-    noise_model: NoiseDistribution | None,
-    trees: CellTrees | None,
-) -> tuple[Share | None, Mean | None]:
-    """Return the success probability and expected output under noise, exact if possible, otherwise simulated."""
-    first = replace(posterior, predictors=posterior.predictors[:1])
-    share, mean = None, None
-    if noise_model is not None and trees is not None:
-        share, mean = _sum_noise(first, noise_model, trees)
-    if share is None:
-        evaluated = _simulate_noise(query, first, decision)
-        if evaluated is not None:
-            reached, outputs = evaluated.reached[0, :, 0], evaluated.outputs[0, :, 0]
-            share = Share.of(float(reached.mean()), len(reached))
-            mean = mean or (Mean.of(outputs) if np.isfinite(outputs).all() else None)
-    return share, mean
-
-
 def _sum_noise(
     first: GibbsPosterior, noise_model: NoiseDistribution, trees: CellTrees
 ) -> tuple[Share | None, Mean | None]:
@@ -339,35 +329,6 @@ def _simulate_noise(query: Query, first: GibbsPosterior, decision: Decision) -> 
         return evaluate_under_noise(first, query.space, decision.x[None, :], shifts, first_only=True)
     except BudgetSpentError:  # time ran out earlier than expected
         return None
-
-
-def _judge_by_refits(
-    query: Query, refits: GibbsPosterior, draws: Draws, policy: Rule, decision: Decision
-) -> tuple[Share | None, str]:
-    """Return the share of refits that accept a decision, and why they do not confirm it; empty if they do."""
-    # held-out refits judge if there are any; a share alone confirms nothing, as most of a few may agree by chance
-    choosing, confirming = split_refits(refits) if isinstance(policy, Reliable) else (refits, refits)
-    judges, promised = confirming or choosing, _read_promise(policy)
-    copies = min(judges.affords(_REFIT_COPIES), _REFIT_COPIES)
-    scene = Scene(query, draws, stream(query.seed, ANSWERING, query.key), refits=judges)
-    try:
-        shares = refit_shares(scene, None, decision.x[None, :], copies)[0] if copies > 0 else None
-    except BudgetSpentError:
-        shares = None
-    if shares is None:
-        return None, "" if promised is None else "The budget did not allow evaluating the refitted models."
-    weights, n = judges.mixture.weights, len(shares)
-    held = Share.of(float(shares @ weights), n)
-    if promised is None:
-        return held, ""
-    if n < FEWEST_TO_CONFIRM or confirming is None:
-        few = 2 * FEWEST_TO_CONFIRM
-        return (
-            held,
-            f"They are too few to confirm it: at least {few} are needed, half of them held out from the choice.",
-        )
-    sure = confirms(shares, weights, promised, getattr(policy, "refit_confidence", Reliable.refit_confidence))
-    return held, "" if sure else "Too few of these held-out models accept it to confirm it."
 
 
 def _read_promise(policy: Rule) -> float | None:

@@ -5,6 +5,7 @@ The best order is exact: dynamic programming over the sets of changes that are a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -201,12 +202,14 @@ def _read_goal(explanation: Explanation, to: Any) -> tuple[str, Array, Share | N
 
 @dataclass(frozen=True, eq=False)
 class _Planner:
-    """A goal ``(d,)`` with its changed columns ``(m,)``, and what judges the ways to it."""
+    """A goal ``(d,)`` with its changed columns ``(m,)``, and what judges the ways to it under efforts."""
 
+    session: "Session"
     explanation: Explanation
     posterior: GibbsPosterior
     goal: Array
     columns: Array
+    effort: Effort
 
     def __post_init__(self) -> None:
         if len(self.columns) > _MOST_CHANGES:
@@ -219,6 +222,11 @@ class _Planner:
     def x0(self) -> Array:
         """The row ``(d,)``."""
         return self.explanation.x0
+
+    @cached_property
+    def first(self) -> GibbsPosterior:
+        """The posterior with the first model only."""
+        return replace(self.posterior, predictors=self.posterior.predictors[:1])
 
     def rows(self) -> tuple[Array, Array]:
         """Return the row with each set of changes ``(2**m, d)``, and whether it keeps all rules ``(2**m,)``."""
@@ -235,7 +243,7 @@ class _Planner:
         """Draw offsets ``(n, d)`` for ``k`` rows, and the goal after each step: fewer where the budget is short."""
         query, tried = self.explanation.query, k + len(self.columns) + 1
         n = int(np.clip(_MOST_ROWS // max(k, 1), 64, _COPIES))
-        part = replace(self.posterior, budget=self.posterior.budget.share(HALF))  # the rest is for fallbacks
+        part = replace(self.first, budget=self.first.budget.share(HALF))  # the rest is for fallbacks
         n = max(min(part.affords(n * tried) // tried, n), 1)
         return offsets(query.evaluation.noise, query.space, stream(query.seed, PLANNING, query.key), n)
 
@@ -244,7 +252,7 @@ class _Planner:
         space, (k, n, d) = self.explanation.space, shifts.shape
         intended = np.repeat(rows, n, axis=0)
         moved = space.move_each(intended, intended + shifts.reshape(-1, d), self.x0)
-        return self.posterior.evaluate_first(moved).reached[:, 0].reshape(k, n)
+        return self.first.evaluate_first(moved).reached[:, 0].reshape(k, n)
 
 
 def make_plan(
@@ -275,10 +283,10 @@ def make_plan(
         certain = float(query.row.reached[0, 0])
         return Plan(space, explanation.target, explanation.x0, name, row_output,
                     Share(certain, certain, certain, 0), (), 0.0, 0.0, 0, note)  # fmt: skip
-    planner = _Planner(explanation, replace(posterior, predictors=posterior.predictors[:1]), goal, columns)
+    planner = _Planner(session, explanation, posterior, goal, columns, factors)
     rows, good = planner.rows()
     where = np.flatnonzero(good)
-    exact = planner.posterior.evaluate_first(rows[where])
+    exact = planner.first.evaluate_first(rows[where])
     shifts = planner.copies(len(where))
     held = np.zeros(len(rows))
     held[where] = planner.try_out(rows[where], np.broadcast_to(shifts, (len(where), *shifts.shape))).mean(axis=1)
@@ -322,7 +330,7 @@ def make_plan(
             )
         )
     if fallbacks:
-        listed = _find_fallbacks(session, planner, posterior, steps, factors, budget)
+        listed = _find_fallbacks(planner, steps, budget)
         steps = [replace(one, fallback=other) for one, other in zip(steps, listed, strict=True)]
     joint = [one.columns for one in steps if len(one.columns) > 1]
     notes = [f"{join_words(list(names))} have to change together to keep the rules between columns." for names in joint]
@@ -370,23 +378,16 @@ def _share_given(explanation: Explanation, goal: Array, which: list[int]) -> tup
 # --- what to do if a step cannot be made -----------------------------------------------------------------------------
 
 
-def _find_fallbacks(
-    session: "Session",
-    planner: _Planner,
-    posterior: GibbsPosterior,
-    steps: Sequence[PlanStep],
-    effort: Effort,
-    budget: Budget,
-) -> list[Fallback]:
+def _find_fallbacks(planner: _Planner, steps: Sequence[PlanStep], budget: Budget) -> list[Fallback]:
     """Explain the row again after the steps before each one, with their columns and those of the step as they are."""
     made: list[str] = []
     found, x = [], planner.x0
-    refits = session.prepare_refits(posterior.target, budget)
+    refits = planner.session.prepare_refits(planner.posterior.target, budget)
     for i, step in enumerate(steps):
         part = budget.share(1 / (len(steps) - i))
         held = [*made, *step.columns]
         try:
-            found.append(_explain_without(session, planner, posterior, x, held, effort, part, refits))
+            found.append(_explain_without(planner, x, held, part, refits))
         except BudgetSpentError:
             found.append(_no_fallback("the budget did not allow looking for another way."))
         made += step.columns
@@ -413,18 +414,9 @@ def _describe_fallback(changes: str, reliability: Share | None, promised: float 
     return f"{_OTHERWISE}: {changes}, which works with probability {reliability.digits}{short}."
 
 
-def _explain_without(
-    session: "Session",
-    planner: _Planner,
-    posterior: GibbsPosterior,
-    x: Array,
-    held: list[str],
-    effort: Effort,
-    budget: Budget,
-    refits: Any,
-) -> Fallback:
+def _explain_without(planner: _Planner, x: Array, held: list[str], budget: Budget, refits: Any) -> Fallback:
     """Return the answer from the row ``x`` ``(d,)`` with columns held: the posterior given what was done."""
-    before = planner.explanation.query
+    before, session, posterior, effort = planner.explanation.query, planner.session, planner.posterior, planner.effort
     keep = [Condition(name, None, None, name, kept=True) for name in held]
     space = restate(before.space, keep, x, spikes=before.sparse)
     nan = float("nan")

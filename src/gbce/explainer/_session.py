@@ -31,7 +31,7 @@ from gbce.decisions import (
 from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import Decided, Prover, add_answer, decide, state_proof
+from gbce.explainer._answering import Answering, Decided, Prover, state_proof
 from gbce.explainer._follow_up import ADVICE, require_own
 from gbce.explainer._notes import (
     AssumedPrior,
@@ -275,8 +275,9 @@ class Session:
         budget.begin("deciding")
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         policy = self.policy if decides else None
-        chosen, known = decide(query, searched, posterior, again, policy, self.neighbours)
-        decided = add_answer(query, posterior, again, known, chosen)
+        answering = Answering(query, posterior, again, policy, self.neighbours)
+        chosen, known = answering.decide(searched)
+        decided = answering.add_answer(known, chosen)
         strategies = self._find_strategies(query, posterior, known, decided, proof)
         draws = flag_missed_mass(query, posterior, known, sampled.cover, decided.decisions, decided.apart)
         found = self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)

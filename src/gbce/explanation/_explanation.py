@@ -125,8 +125,7 @@ class Explanation(Findings):
             By ``reliability``, the weighted share of models that reach the target: ``cost``, ``distance`` (always
             Euclidean), ``se`` (the error of the reliability, zero here), and the row in the user's columns.
         """
-        points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
-        return draws_frontier(*points, weights, distance=distance, levels=levels, among=among)
+        return draws_frontier(self, distance=distance, levels=levels, among=among)
 
     def at(
         self,

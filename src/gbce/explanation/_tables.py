@@ -13,7 +13,7 @@ import pandas as pd
 from gbce._numerics import REWEIGHTING, normalise, resample_evenly, stream, weighted_quantile
 from gbce.base import Array, Choice, Rule
 from gbce.decisions import Decision, Nearest, stack_points
-from gbce.draws import Draws, Points
+from gbce.draws import Draws
 from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels, prior_shares
 from gbce.space import Space, plain_records, plain_value
 
@@ -104,32 +104,21 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
 
 
 def draws_frontier(
-    draws: Draws,
-    row: Points,
-    decisions: Sequence[Decision],
-    space: Space,
-    weights: Array,
-    *,
-    distance: str,
-    levels: Sequence[float] | None,
-    among: str,
+    explanation: "Explanation", *, distance: str, levels: Sequence[float] | None, among: str
 ) -> pd.DataFrame:
     """Return the cheapest of draws (or pool), row and decisions for every weighted share of models that reach."""
     if among not in ("draws", "pool"):
         raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
+    draws, row, space, decisions = explanation.draws, explanation.row, explanation.space, explanation.decisions
     if among == "pool":
         draws.require_pool('frontier(among="pool")')
     where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.log_correction))
     x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
     reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])
-    cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
+    cost, reliability = costs(space, x, row.x[0], distance), reached @ explanation.mixture.weights
     which = pareto_front(reliability, cost)
     which = which[positions_at_levels(reliability[which], levels)]
-    figures = {
-        "cost": cost[which],
-        "distance": space.distance(x[which], row.x[0]),
-        "se": np.zeros(len(which)),
-    }
+    figures = {"cost": cost[which], "distance": space.distance(x[which], row.x[0]), "se": np.zeros(len(which))}
     return frontier_table(space, x[which], reliability[which], figures)
 
 
