@@ -246,41 +246,28 @@ class Session:
         refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
         """Explain an encoded row ``(d,)``; predictors, refits and target come from :meth:`prepare`."""
-        if not self._has_few_rows(predictors, rules, budget):
-            return self._explain(x0, predictors, target, rules, seed, budget, refits)
-        rules = _RULES_WITHOUT_POSTERIOR if rules == _DEFAULT_RULES else rules
-        return self._sparing._explain(x0, predictors, target, rules, seed, budget, refits)
-
-    def _explain(
-        self,
-        x0: Array,
-        predictors: tuple[Predictor, ...],
-        target: Target,
-        rules: tuple[Rule, ...],
-        seed: int,
-        budget: Budget,
-        refits: tuple[Predictor, ...],
-    ) -> Explanation:
-        """Explain an encoded row under the settings as they are."""
-        asked, question = self._evaluate_row(self.posterior_at(x0, predictors, target, budget), x0, rules, seed)
+        session = self
+        if self._has_few_rows(predictors, rules, budget):
+            session, rules = self._sparing, _RULES_WITHOUT_POSTERIOR if rules == _DEFAULT_RULES else rules
+        posterior = session.posterior_at(x0, predictors, target, budget)
+        asked, question = session._evaluate_row(posterior, x0, rules, seed)
         for rule in rules:
             rule.check_target(question.target)
-        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
-        sampled = self._sample(asked, question, HALF if decides else 1.0)
+        decides = bool(rules) or isinstance(session.sampler, SearchOnly)  # SearchOnly exists to find an answer
+        sampled = session._sample(asked, question, HALF if decides else 1.0)
         # from here on, eta is the one that the sampler reached, or found
         mixture = replace(asked.mixture, eta=sampled.draws.rungs[-1])
         posterior, query = replace(asked, mixture=mixture, goal=None), replace(question, mixture=mixture)
-        proof = Prover(self.readers[0]).prove(query, posterior, sampled.draws.known)
-        searched = self._search(query, posterior, sampled.draws, proof)
+        proof = Prover(session.readers[0]).prove(query, posterior, sampled.draws.known)
+        searched = session._search(query, posterior, sampled.draws, proof)
         budget.begin("deciding")
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
-        policy = self.policy if decides else None
-        answering = Answering(query, posterior, again, policy, self.neighbours)
+        answering = Answering(query, posterior, again, session.policy if decides else None, self.neighbours)
         chosen, known = answering.decide(searched)
         decided = answering.add_answer(known, chosen)
-        strategies = self._find_strategies(query, posterior, known, decided, proof)
+        strategies = session._find_strategies(query, posterior, known, decided, proof)
         draws = flag_missed_mass(query, posterior, known, sampled.cover, decided.decisions, decided.apart)
-        found = self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
+        found = session._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
         return replace(found, strategies=strategies)
 
     def posterior_at(
