@@ -281,10 +281,10 @@ def evaluate_choices(
         return Judgement((), [])
     try:
         together = _predict_choices(posterior, _stack(candidates))
-        evaluated, *judged = _confirm(posterior, candidates, together)
+        evaluated, notes, depends, apart = _confirm(posterior, candidates, together)
     except BudgetSpentError:
         return Judgement((), [])
-    return Judgement(_build_decisions(query, posterior, candidates, neighbours, evaluated), *judged)
+    return Judgement(_build_decisions(query, posterior, candidates, neighbours, evaluated), notes, depends, apart)
 
 
 def evaluate_points(
@@ -358,7 +358,7 @@ def _confirm(
         return evaluated, notes, False, False
     if on_path and not _evaluate_alone(posterior, x, on_path, evaluated):
         evaluated.reached[on_path, 0] = False  # unconfirmed
-    labels = [candidates[i].label for i in np.flatnonzero(differ & together.reached[:, 0])]
+    labels = [candidates[i].label for i in np.flatnonzero(differ & together.reached[:, 0]).tolist()]
     which = f": {', '.join(labels)} would reach the target only in a batch" if labels else ""
     others = "draws and figures come from batches and cannot be trusted" if apart else "the rest is rounding"
     notes.append(

@@ -211,9 +211,7 @@ class Reliable(Rule):
             nearest = self._find_nearest(scene)
         except BudgetSpentError:
             nearest = self._nearest_rule.choose(replace(scene, posterior=None))
-            return _take_first(
-                nearest, f"the budget ran out during the search; this is the {_describe_nearest(nearest)}"
-            )
+            return _take_nearest(nearest)
         own = UnderNoise(scene, posterior, self.noise, first_only=True)
         try:
             if not accepts(own, nearest.x[:1])[0]:
@@ -224,9 +222,7 @@ class Reliable(Rule):
                 found = self._find_holding(scene, own, nearest.x)
             return self._find_most_reliable(scene, read, nearest) if found is None else found
         except BudgetSpentError:
-            return _take_first(
-                nearest, f"the budget ran out during the search; this is the {_describe_nearest(nearest)}"
-            )
+            return _take_nearest(nearest)
 
     def _find_sensible(self, scene: Scene, posterior: GibbsPosterior) -> Choice | None:
         """Return a point that holds without a change against the grain, if there is one and the budget allows it."""
@@ -503,9 +499,10 @@ def _list_reaching_rows(scene: Scene) -> Array:
     return scene.space.project(posterior.landmarks[reached], scene.x0)
 
 
-def _describe_nearest(nearest: Choice) -> str:
-    """Name the nearest point in a note; a choice with a note of its own does not reach the target."""
-    return "best seen" if nearest.note else "nearest that reaches the target"
+def _take_nearest(nearest: Choice) -> Choice:
+    """Return the nearest point, where the budget ended the search; with a note of its own it does not reach."""
+    what = "best seen" if nearest.note else "nearest that reaches the target"
+    return _take_first(nearest, f"the budget ran out during the search; this is the {what}")
 
 
 def _take_first(choice: Choice, note: str) -> Choice:

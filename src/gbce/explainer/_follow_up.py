@@ -10,10 +10,9 @@ from gbce._numerics import seed_number
 from gbce.base import Array, Outputs, Target
 from gbce.budget import Budget
 from gbce.decisions import apply_known_rules
-from gbce.draws import Draws, Points
+from gbce.draws import Points
 from gbce.explainer._notes import judge_status
 from gbce.explanation import (
-    Answer,
     Event,
     Explanation,
     answer_given,
@@ -96,6 +95,7 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
     again = [one for one in again if one.label in lost and meets(conditions, found, one.x[None, :])[0]]
     decisions = sorted([*kept, *again], key=lambda one: [d.label for d in found.decisions].index(one.label))
     status, sentence = judge_status(query, draws.known, decisions, found.proof)
+    every = replace(draws, seen=keep_known(found, conditions))  # an answer may be a decision
     notes = [sentence, *(note for note in found.notes if note != found.status_note)]
     gone = [label for label in lost if label not in [one.label for one in again]]
     if gone:
@@ -107,17 +107,11 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
         status=status,
         status_note=sentence,
         notes=tuple(filter(None, notes)),
-        answer=None if found.answer is None else _answer_among_all(found, draws, conditions),
+        answer=None if found.answer is None else answer_given(found.answer, query, every, conditions),
         strategies=None
         if found.strategies is None
         else found.strategies.keep_points(meets(conditions, found, found.strategies.x)),
     )
-
-
-def _answer_among_all(found: Explanation, draws: Draws, conditions: Sequence[Condition]) -> Answer:
-    """Return the answer under conditions and efforts: also decisions may be the cheapest point for them."""
-    assert found.answer is not None
-    return answer_given(found.answer, found.query, replace(draws, seen=keep_known(found, conditions)), conditions)
 
 
 # --- check of an explanation's models --------------------------------------------------------------------------------

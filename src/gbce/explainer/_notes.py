@@ -194,17 +194,6 @@ def note_few_rows(draws: Draws, policy: Rule | None) -> str:
     )
 
 
-def note_budget(draws: Draws, eta: float | None) -> str:
-    """Note that the budget ended the sampling; ``eta`` is the requested one, if it was a number."""
-    if draws.info.complete:
-        return ""
-    reached = draws.rungs[-1]
-    if eta is None or reached < eta:
-        wanted = "" if eta is None else f" of {eta:g}"
-        return f"The budget ran out at eta = {reached:g}{wanted}: this is the posterior there, not the requested one."
-    return f"The budget ran out after {len(draws.pool):,} evaluated points, before the sampler had all its draws."
-
-
 def note_hanging(posterior: GibbsPosterior) -> str:
     """Note that a model hangs, so that only earlier results are reported."""
     lost = posterior.budget.root.lost
@@ -270,8 +259,8 @@ def limit_sampling(budget: Budget, sampler: Sampler, n_models: int, jointly: boo
     return budget.under(int(times * usual) * n_models, rises=not seeks_eta)
 
 
-def note_unreached(draws: Draws, spent: Budget, eta: float | None) -> str:
-    """Note that the default limit or a stalled loss ended the sampling; ``eta`` is the requested one, if a number."""
+def note_end(draws: Draws, spent: Budget, eta: float | None) -> str:
+    """Note what ended the sampling before its time; ``eta`` is the requested one, if it was a number."""
     if draws.info.complete:
         return ""
     reached, wanted = draws.rungs[-1], "" if eta is None else f" of {eta:g}"
@@ -280,17 +269,13 @@ def note_unreached(draws: Draws, spent: Budget, eta: float | None) -> str:
             f"Sampling ended at eta = {reached:g}{wanted}, because {draws.info.ended}: this is the posterior there. "
             "A larger eta would pull it closer to the best point seen."
         )
-    if spent.met_ceiling and spent.lifted:
-        return (
-            f"Sampling ended after {spent.rows:,} model rows, the default limit: this is the posterior "
-            f"at eta = {reached:g}{wanted}. Set max_model_rows to allow more."
-        )
     if spent.met_ceiling:
-        return (
-            f"No point reached the target within {spent.rows:,} model rows, the default limit: "
-            f"this is the posterior at eta = {reached:g}{wanted}. Set max_model_rows to allow more."
-        )
-    return ""
+        limit = f"{spent.rows:,} model rows, the default limit: this is the posterior at eta = {reached:g}{wanted}"
+        start = "Sampling ended after" if spent.lifted else "No point reached the target within"
+        return f"{start} {limit}. Set max_model_rows to allow more."
+    if eta is None or reached < eta:
+        return f"The budget ran out at eta = {reached:g}{wanted}: this is the posterior there, not the requested one."
+    return f"The budget ran out after {len(draws.pool):,} evaluated points, before the sampler had all its draws."
 
 
 # --- search for points that reach the target -------------------------------------------------------------------------

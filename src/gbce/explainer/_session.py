@@ -41,13 +41,12 @@ from gbce.explainer._notes import (
     infer_space,
     judge_status,
     limit_sampling,
-    note_budget,
     note_calibration,
+    note_end,
     note_few_rows,
     note_hanging,
     note_mode,
     note_shortfall,
-    note_unreached,
     order_by_model,
     seek_reach,
 )
@@ -146,8 +145,8 @@ class Session:
     def under(self, space: Space, mixture: Mixture, effort: Effort) -> "Session":
         """Return the session for a follow-up question: other conditions and efforts, eta as it was."""
         jointly = self.jointly and mixture.combine == "any"
-        given = {"space": space, "mixture": mixture, "effort": effort, "jointly": jointly, "eta_rule": None}
-        return replace(self, **given, recorded=self.settings)
+        found = replace(self, space=space, mixture=mixture, effort=effort, jointly=jointly, eta_rule=None)
+        return replace(found, recorded=self.settings)
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -389,7 +388,7 @@ class Session:
         wanted = None if self.eta_rule is not None else self.mixture.eta
         unasked = bool(decided.choices) and not decided.decisions
         return [
-            note_unreached(sampled.draws, sampled.budget, wanted) or note_budget(sampled.draws, wanted),
+            note_end(sampled.draws, sampled.budget, wanted),
             note_hanging(posterior),
             note_few_rows(sampled.draws, self.policy),
             "The budget left no model rows to evaluate decisions." if unasked else "",

@@ -31,8 +31,6 @@ _MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
 # it, a probability is off by less than 1e-6.
 _FINE = 1e6
 
-# --- perturbed copies ------------------------------------------------------------------------------------------------
-
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
 
 
@@ -257,8 +255,6 @@ class Evaluation:
 
 _FEWEST_PERTURBED = 10  # below this many copies robustness is not reported: its error would be up to 0.16
 _DIGITS = 12  # of a printed reliability: beyond them, sums of weights are rounding error
-
-# --- figures of one point --------------------------------------------------------------------------------------------
 
 
 class PointFigure(NamedTuple):
