@@ -288,21 +288,10 @@ class Explainer:
 
         _require_order(rows, target, "explain_many(rows, target)")
         return explain_many(
-            self._session.drawing(posterior),
-            rows,
-            target,
-            rules=rules,
-            seed=seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            store=store,
-            max_model_rows=max_model_rows,
-            time_budget=time_budget,
-            total_model_rows=total_model_rows,
-            total_time=total_time,
-            on_error=on_error,
-            keep=keep,
-        )
+            self._session.drawing(posterior), rows, target, rules=rules, seed=seed, n_jobs=n_jobs, progress=progress,
+            store=store, max_model_rows=max_model_rows, time_budget=time_budget, total_model_rows=total_model_rows,
+            total_time=total_time, on_error=on_error, keep=keep,
+        )  # fmt: skip
 
     survival = short_traceback(explainer_survival)
     frontier = short_traceback(frontier)
