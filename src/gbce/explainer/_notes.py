@@ -6,7 +6,7 @@ called unattained, and the sentences that report the outcome.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,24 +41,15 @@ _STEEP = 1e6  # factor on eta in a search for least loss: a thousandth of a unit
 # --- assumed prior and column order ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AssumedPrior:
-    """A prior, with a sentence for the notes if it was assumed rather than given."""
-
-    prior: Prior
-    sentence: str = ""
-
-    def note(self, space: Space) -> str:
-        """Return one note on all assumptions about the prior and the table, empty if there are none."""
-        assumptions = Assumptions() if space.assumed is None else space.assumed
-        return assumptions.note(*([self.sentence] if self.sentence else []))
+def assume_prior(space: Space, data: Any) -> tuple[Prior, str]:
+    """Return the default prior, sparse for a frame and else the paper's Gaussian, and a sentence for the notes."""
+    return (Sparse(moves=_MOVES), _PRIOR_NOTE) if has_meaning(space, data) else (Gaussian(), "")
 
 
-def assume_prior(space: Space, data: Any) -> AssumedPrior:
-    """Return the default prior: sparse for a frame, whose columns have a meaning each, else the paper's Gaussian."""
-    if not has_meaning(space, data):
-        return AssumedPrior(Gaussian())
-    return AssumedPrior(Sparse(moves=_MOVES), _PRIOR_NOTE)
+def note_assumptions(space: Space, prior: str) -> str:
+    """Return one note on all that was assumed about the table, and the ``prior``; empty if nothing was."""
+    assumptions = Assumptions() if space.assumed is None else space.assumed
+    return assumptions.note(*([prior] if prior else []))
 
 
 def has_meaning(space: Space, data: Any) -> bool:

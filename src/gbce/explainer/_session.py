@@ -34,13 +34,13 @@ from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import Answering, Decided, Prover, state_proof
 from gbce.explainer._follow_up import ADVICE, require_own
 from gbce.explainer._notes import (
-    AssumedPrior,
     assume_prior,
     flag_missed_mass,
     has_meaning,
     infer_space,
     judge_status,
     limit_sampling,
+    note_assumptions,
     note_calibration,
     note_end,
     note_few_rows,
@@ -83,7 +83,7 @@ class Session:
     space: Space
     data: Array
     prior: Prior
-    assumed: AssumedPrior
+    prior_note: str
     sampler: Sampler
     sums_if_few: bool
     evaluation: Evaluation
@@ -395,7 +395,7 @@ class Session:
             note_calibration(self._calibration(sampled.draws), posterior.mixture.eta),
             *decided.notes,
             *self.space.notes,
-            self.assumed.note(self.space),
+            note_assumptions(self.space, self.prior_note),
             note_shortfall(query, status, decided.decisions),
             note_mode(query, decided.decisions),
             *(reader.note for reader in self.readers),
@@ -465,11 +465,11 @@ def open_session(
         _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
     space = order_by_model(infer_space(data, models) if space is None else space.adopt(data), models, prior)
     encoded = space.encode(data, what="data")
-    assumed = assume_prior(space, data) if prior is None else AssumedPrior(prior)
+    prior, prior_note = assume_prior(space, data) if prior is None else (prior, "")
     # on a table the posterior has to speak about the target; the paper's eta = 1 is for arrays
     on_table = has_meaning(space, data)
     chosen = on_table and len(models) == 1 and (sampler is None or isinstance(sampler, SMC))
-    learned = _learn_prior(assumed.prior, space, encoded)
+    learned = _learn_prior(prior, space, encoded)
     number, rule = as_eta(("auto" if chosen else 1.0) if eta is None else eta)
     weights = model.weights if isinstance(model, ModelPosterior) and weights is None else weights
     mixture = Mixture(number, as_weights(weights, len(models)), combine)
@@ -481,7 +481,7 @@ def open_session(
         space=space,
         data=encoded,
         prior=learned,
-        assumed=assumed,
+        prior_note=prior_note,
         sampler=SMC() if sampler is None else sampler,
         sums_if_few=sampler is None,
         evaluation=evaluation,
