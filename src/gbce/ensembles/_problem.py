@@ -204,7 +204,8 @@ class Net:
             slope[:, k] = 1.0
             parts: list[Array] = []
             for inputs, own in self._pass_back(theta, passed, slope):
-                parts += [(inputs[:, :, None] * own[:, None, :]).reshape(n, -1), *([own] if self.bias else [])]
+                gw = inputs[:, :, None] * own[:, None, :]
+                parts += [gw.reshape(n, gw.shape[1] * gw.shape[2]), *([own] if self.bias else [])]
             found[:, k] = np.concatenate(parts, axis=1)
         return found
 
