@@ -11,12 +11,12 @@ from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
 from gbce.space._format import number_text
 from gbce.space._frames import Layout, as_pandas
-from gbce.space._limits import describe_broken
 from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
 from gbce.space._suggest import Suggestion, Suggestions
+from gbce.space._table import describe_broken
 
 __all__ = [
     "Assumptions",

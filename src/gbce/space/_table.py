@@ -188,3 +188,19 @@ def _list_violations(space: "Space", x: Array, known: Any) -> list[tuple[int, st
             for i in np.flatnonzero(~met)
         ]
     return lines
+
+
+def describe_broken(space: "Space", x: Array, x0: Array) -> list[str]:
+    """Return in words what each of the points ``(n, d)`` breaks that the row ``x0`` has to keep; empty if nothing."""
+    possible = space.settle_each(x, np.broadcast_to(x0, x.shape))[1].tolist()
+    return ["" if good else _name_broken(space, one, x0) for good, one in zip(possible, x, strict=True)]
+
+
+def _name_broken(space: "Space", x: Array, x0: Array) -> str:
+    low, high = space.limits(x0)
+    moved = np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed).tolist()
+    held = [j for j in moved if not low[j] <= x[j] <= high[j] and not (np.isnan(x[j]) and space.may_become_missing[j])]
+    found = [f"{space.label(j)} must be {space.format_range(j, low[j], high[j])}" if low[j] < high[j]
+             else f"{space.label(j)} must stay as it is" for j in held]  # fmt: skip
+    found += [one.text for one in space.constraints if not one.holds(space, x[None, :])[0]]
+    return "; ".join(found) or "a value is between steps, does not follow on the row's, or is not what is computed"
