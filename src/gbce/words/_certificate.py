@@ -27,6 +27,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.predictors import classifier, hash_model, load_model
 from gbce.space import Space, plain_records, plain_value, space_fields, space_of
 from gbce.trees import find_safe_ranges
+from gbce.words._text import find_bound
 
 _FORMAT = "gbce certificate 1"
 _SAME = 1e-6  # relative difference of outputs and costs that another processor or library may cause
@@ -210,12 +211,8 @@ def _write_proof(explanation: Explanation) -> dict[str, Any] | None:
     """Return what is proved: that the target cannot be reached, or a lower bound on the cost."""
     if explanation.proof is not None:
         return {"unattainable": True, "lower": None}
-    for one in explanation.decisions:
-        rule = one.rule
-        plain = isinstance(rule, Nearest) and rule.distance == "l1" and rule.margin == 0 and rule.max_changes is None
-        if plain and one.proof is not None and one.proof.lower:
-            return {"unattainable": False, "lower": one.proof.lower}
-    return None
+    lower = find_bound(explanation)
+    return None if lower is None else {"unattainable": False, "lower": lower}
 
 
 # --- checking --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gbce.batch import ExplanationTable, RowFacts
 from gbce.explanation import AnswerKind, Explanation, Share, Status
 from gbce.metrics import Verdict
 from gbce.pages import hash_content, receipt_of
-from gbce.words._catalogue import Catalogue, open_catalogue
+from gbce.words._catalogue import open_catalogue
 from gbce.words._text import Facts, Narrator, find_refusal, list_alternatives, trusts_posterior
 
 MOST_REASONS = 4  # "more than four reasons is not likely to be helpful": official commentary on Regulation B, 1002.9
@@ -92,18 +92,8 @@ class Letter:
         listed = [f"{number}. {text}" for number, (_, text) in enumerate(self.reasons, start=1)]
         first = [self.title, "", *self.opening, "", *listed, "", *self.closing]
         others = [line for way in self.ways[1:] for line in ("", f"{self.or_}{way}")]
-        second = [
-            self.ways_title,
-            "",
-            self.ways_opening,
-            "",
-            self.ways[0],
-            *others,
-            "",
-            self.depends_title,
-            *self.depends,
-        ]
-        return "\n".join([*first, "\f", *second]) + "\n"
+        second = [self.ways_title, "", self.ways_opening, "", self.ways[0], *others, "", self.depends_title]
+        return "\n".join([*first, "\f", *second, *self.depends]) + "\n"
 
     @property
     def body(self) -> str:
@@ -151,22 +141,27 @@ def join_letters(letters: Sequence[Letter], kind: str) -> str:
 # --- one letter ------------------------------------------------------------------------------------------------------
 
 
-def letter_of(
-    explanation: Explanation,
-    reasons: Mapping[str, str],
-    *,
-    protected: Sequence[str] = (),
-    language: str = "en",
-    salutation: str = "",
-    sender: str = "",
-    subject: str = "",
-    contact: str = "",
-    date: Any = None,
-    model: str = "",
-    alternatives: int = 2,
-) -> Letter:
+@dataclass(frozen=True)
+class LetterOptions:
+    """What a lender says in every letter, see :meth:`gbce.Explanation.letter`."""
+
+    reasons: Mapping[str, str]
+    protected: Sequence[str] = ()
+    language: str = "en"
+    salutation: str = ""
+    sender: str = ""
+    subject: str = ""
+    contact: str = ""
+    date: Any = None
+    model: str = ""
+
+
+def letter_of(explanation: Explanation, reasons: Mapping[str, str], *, alternatives: int = 2, **options: Any) -> Letter:
     """Return the letter of an explanation, see :meth:`gbce.Explanation.letter`."""
-    _require_options(explanation.space.names, reasons, protected, alternatives)
+    own = LetterOptions(reasons, **options)
+    _require_options(own, explanation.space.names)
+    if not is_count(alternatives, 0):
+        raise ValueError(f"letter: alternatives must be an integer of at least 0, not {alternatives!r}")
     reason = _find_letter_refusal(explanation)
     if reason:
         raise LetterError(reason)
@@ -177,25 +172,20 @@ def letter_of(
         lines = zip(found.x, *(found.table[name] for name in ("output", "reliability", "reliable")), strict=True)
         ways += [_Way(x, float(output), float(share)) for x, output, share, reliable in lines
                  if reliable and not np.array_equal(x, facts.x, equal_nan=True)]  # fmt: skip
-    ways = ways[: alternatives + 1]
     receipt = hash_content(receipt_of(explanation))[:_RECEIPT_DIGITS]
-    name = model or ", ".join(explanation.models[:1])
-    words = {"salutation": salutation, "sender": sender, "subject": subject, "contact": contact, "model": name,
-             "receipt": receipt, "date": _format_date(date)}  # fmt: skip
-    return _compose(facts, open_catalogue(language), reasons, protected, ways, words)
+    return _compose(facts, own, ways[: alternatives + 1], receipt, own.model or ", ".join(explanation.models[:1]))
 
 
-def _require_options(names: Sequence[str], reasons: Any, protected: Any, alternatives: Any) -> None:
-    if not isinstance(reasons, Mapping) or not all(isinstance(one, str) and one for one in reasons.values()):
+def _require_options(own: LetterOptions, names: Sequence[str]) -> None:
+    given = own.reasons
+    if not isinstance(given, Mapping) or not all(isinstance(one, str) and one for one in given.values()):
         raise TypeError("letter: reasons must be a mapping of columns to texts or codes, none of them empty")
-    if isinstance(protected, str):
-        raise TypeError(f"letter: protected must be a list of columns, not {protected!r}")
-    for what, given in (("reasons", reasons), ("protected", protected)):
-        unknown = sorted(set(given) - set(names))
+    if isinstance(own.protected, str):
+        raise TypeError(f"letter: protected must be a list of columns, not {own.protected!r}")
+    for what in ("reasons", "protected"):
+        unknown = sorted(set(getattr(own, what)) - set(names))
         if unknown:
             raise ValueError(f"letter: {what} names {unknown}, but the columns are {list(names)}")
-    if not is_count(alternatives, 0):
-        raise ValueError(f"letter: alternatives must be an integer of at least 0, not {alternatives!r}")
 
 
 def _find_letter_refusal(explanation: Explanation) -> str:
@@ -223,45 +213,37 @@ def _refuse_answer(status: str, kind: str, sampling: str, doubt: str = "") -> st
     return ""
 
 
-def _compose(
-    facts: Facts,
-    catalogue: Catalogue,
-    reasons: Mapping[str, str],
-    protected: Sequence[str],
-    ways: Sequence["_Way"],
-    words: dict[str, str],
-) -> Letter:
+def _compose(facts: Facts, own: LetterOptions, ways: Sequence[_Way], receipt: str, model: str) -> Letter:
     """Return a letter of checked facts."""
+    catalogue = open_catalogue(own.language)
     say, narrator = catalogue.say, Narrator(facts, catalogue)
-    ways = [ways[0], *(way for way in ways[1:] if not _find_forbidden(facts, way.x, protected))]
-    forbidden = _find_forbidden(facts, ways[0].x, protected)
+    ways = [ways[0], *(way for way in ways[1:] if not _find_forbidden(facts, way.x, own.protected))]
+    forbidden = _find_forbidden(facts, ways[0].x, own.protected)
     if forbidden:
         raise LetterError(
             f"the answer changes {forbidden!r}, which is protected or immutable and must not be advised: "
             "explain the row with it as immutable"
         )
     columns = rank_columns(facts, [way.x for way in ways])
-    unmapped = [name for name in columns if name not in reasons]
+    unmapped = [name for name in columns if name not in own.reasons]
     if unmapped:
         raise LetterError(f"the column {unmapped[0]!r} has no reason: add it to the table of reasons")
-    wanted = narrator.say_wanted()
-    opening = say(
-        "letter.opening_sender" if words["sender"] else "letter.opening", sender=words["sender"], wanted=wanted
-    )
+    opening = "letter.opening_sender" if own.sender else "letter.opening"
     closing = [say("letter.order"), say("letter.next_page")]
-    closing += [say("letter.contact", contact=words["contact"])] if words["contact"] else []
-    depends = [say("letter.model", model=words["model"]), say("letter.date", date=words["date"])]
+    closing += [say("letter.contact", contact=own.contact)] if own.contact else []
+    date = datetime.datetime.now(datetime.UTC).date() if own.date is None else own.date
+    depends = [say("letter.model", model=model), say("letter.date", date=date)]
     if facts.reliability is not None:
         depends.append(say("letter.held", **catalogue.count(facts.reliability)))
     if facts.survival is not None:
         share = catalogue.count(facts.survival._replace(exact=False))["count"]
         depends.append(say("letter.refitted", share=share, n=facts.survival.n))
-    depends += [say("letter.receipt", receipt=words["receipt"]), say("letter.check"), say("letter.not_advice")]
+    depends += [say("letter.receipt", receipt=receipt), say("letter.check"), say("letter.not_advice")]
     return Letter(
         language=catalogue.language,
-        title=words["subject"] or say("letter.title"),
-        opening=(words["salutation"] or say("letter.dear"), opening),
-        reasons=tuple((name, reasons[name]) for name in columns),
+        title=own.subject or say("letter.title"),
+        opening=(own.salutation or say("letter.dear"), say(opening, sender=own.sender, wanted=narrator.say_wanted())),
+        reasons=tuple((name, own.reasons[name]) for name in columns),
         closing=tuple(closing),
         ways=tuple(_tell_way(narrator, way) for way in ways),
         ways_title=say("letter.ways"),
@@ -269,11 +251,11 @@ def _compose(
         or_=say("letter.or"),
         depends=tuple(depends),
         depends_title=say("letter.depends"),
-        receipt=words["receipt"],
+        receipt=receipt,
     )
 
 
-def _tell_way(narrator: Narrator, way: "_Way") -> str:
+def _tell_way(narrator: Narrator, way: _Way) -> str:
     """Return what would have been, and how reliable: of the answer in all its sentences, of others as a count."""
     catalogue, then = narrator.catalogue, narrator.say_then(way.x, way.output)
     if way.share is None:
@@ -304,10 +286,6 @@ def _find_forbidden(facts: Facts, x: Array, protected: Sequence[str]) -> str:
     return ""
 
 
-def _format_date(date: Any) -> str:
-    return str(datetime.datetime.now(datetime.UTC).date() if date is None else date)
-
-
 # --- many letters ----------------------------------------------------------------------------------------------------
 
 
@@ -318,41 +296,22 @@ def letters_of(table: ExplanationTable, reasons: Mapping[str, str], **options: A
 
 
 def write_letters(
-    table: ExplanationTable,
-    reasons: Mapping[str, str],
-    *,
-    protected: Sequence[str] = (),
-    language: str = "en",
-    salutation: str = "",
-    sender: str = "",
-    subject: str = "",
-    contact: str = "",
-    date: Any = None,
-    model: str = "",
+    table: ExplanationTable, reasons: Mapping[str, str], **options: Any
 ) -> tuple[dict[int, Letter], dict[int, str]]:
     """Return the letters of a table, and why others are refused, by the position of the row."""
-    known = table.require_encoded("letters")
-    _require_options(known.space.names, reasons, protected, 0)
-    words = {"salutation": salutation, "sender": sender, "subject": subject, "contact": contact, "model": model,
-             "date": _format_date(date)}  # fmt: skip
+    own = LetterOptions(reasons, **options)
+    _require_options(own, table.require_encoded("letters").space.names)
     letters: dict[int, Letter] = {}
     refused: dict[int, str] = {}
     for i in range(len(table)):
         try:
-            letters[i] = _letter_of_row(table, i, open_catalogue(language), reasons, protected, words)
+            letters[i] = _letter_of_row(table, i, own)
         except LetterError as error:
             refused[i] = str(error)
     return letters, refused
 
 
-def _letter_of_row(
-    table: ExplanationTable,
-    i: int,
-    catalogue: Catalogue,
-    reasons: Mapping[str, str],
-    protected: Sequence[str],
-    words: dict[str, str],
-) -> Letter:
+def _letter_of_row(table: ExplanationTable, i: int, options: LetterOptions) -> Letter:
     """Return the letter of the row at position ``i`` of a table."""
     line, answer, own = table.diagnostics.iloc[i], table.answers.iloc[i], table.facts[i] if table.facts else None
     if line["status"] == Status.FAILED:
@@ -362,15 +321,13 @@ def _letter_of_row(
     if not own.reached:
         raise LetterError("the answer does not reach the target")
     doubted = own.sampled and line["sampling"] != str(Verdict.TRUSTWORTHY)
-    facts, name = _facts_of_row(table, i, own), words["model"] or own.model
+    facts, name = _facts_of_row(table, i, own), options.model or own.model
     reason = _refuse_answer(line["status"], answer["kind"], str(line["sampling_note"]) if doubted else "")
     if reason:
         raise LetterError(reason)
     content = {"row": facts.x0.tolist(), "answer": facts.x.tolist(), "target": facts.target.describe(),
                "model": name, "seed": str(line["seed"])}  # fmt: skip
-    receipt = hash_content(content)[:_RECEIPT_DIGITS]
-    words = words | {"receipt": receipt, "model": name}
-    return _compose(facts, catalogue, reasons, protected, [_Way(facts.x, facts.output)], words)
+    return _compose(facts, options, [_Way(facts.x, facts.output)], hash_content(content)[:_RECEIPT_DIGITS], name)
 
 
 def _facts_of_row(table: ExplanationTable, i: int, own: RowFacts) -> Facts:

@@ -221,8 +221,8 @@ def tell_figures(explanation: Explanation, catalogue: Catalogue) -> list[str]:
     answer, say, sentences = explanation.answer, catalogue.say, []
     if answer is not None and answer.n_changes:
         sentences.append(say("analyst.cost", cost=short(answer.cost, _DIGITS), policy=printable(answer.policy)))
-        lower = _find_bound(explanation)
-        sentences += [] if lower is None else [say("analyst.bound", lower=lower)]
+        lower = find_bound(explanation)
+        sentences += [] if lower is None else [say("analyst.bound", lower=_round_down(lower))]
     sentences.append(_say_posterior(explanation, catalogue))
     if explanation.conditions:
         listed = ", ".join(printable(one) for one in explanation.conditions)
@@ -232,15 +232,19 @@ def tell_figures(explanation: Explanation, catalogue: Catalogue) -> list[str]:
     return sentences
 
 
-def _find_bound(explanation: Explanation) -> str | None:
-    """Return a proved lower bound on the answer's kind of cost, rounded down; None without one."""
+def find_bound(explanation: Explanation) -> float | None:
+    """Return a proved lower bound on the answer's kind of cost; None without one."""
     for one in explanation.decisions:
         rule = one.rule
         plain = isinstance(rule, Nearest) and rule.distance == "l1" and rule.margin == 0 and rule.max_changes is None
         if plain and one.proof is not None and one.proof.lower:
-            text = f"{one.proof.lower:.3g}"
-            return text if float(text) <= one.proof.lower else f"{one.proof.lower * (1 - 5e-3):.3g}"
+            return one.proof.lower
     return None
+
+
+def _round_down(bound: float) -> str:
+    text = f"{bound:.3g}"
+    return text if float(text) <= bound else f"{bound * (1 - 5e-3):.3g}"
 
 
 def trusts_posterior(explanation: Explanation) -> bool:
