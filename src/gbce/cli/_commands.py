@@ -62,26 +62,24 @@ def _explain(options: Namespace, messages: Messages) -> int:
 
 def _write_explanation(explanation: Explanation, kind: str, options: Namespace, messages: Messages) -> int:
     """Write an explanation in one of its formats; the code is not zero where it refuses."""
-    if kind == "gbce":
-        explanation.save(options.output)
-    elif kind == "png":
-        write(_draw(explanation), options.output)
-    elif kind == "text":
-        if explanation.answer is None or not explanation.answer.reached:
-            return DOUBTFUL  # the message has said why
-        write(explanation.to_text(options.language, audience=options.audience), options.output)
-    else:
-        make: dict[str, Callable[[], Any]] = {
-            "summary": lambda: as_text(explanation, say_in_settings), "json": explanation.to_json,
-            "html": explanation.to_html,
-        }  # fmt: skip
-        write(make[kind](), options.output)
-    _say_written(options, messages)
+    if kind == "text" and (explanation.answer is None or not explanation.answer.reached):
+        return DOUBTFUL  # the message has said why
+    make: dict[str, Callable[[], Any]] = {
+        "summary": lambda: as_text(explanation, say_in_settings), "json": explanation.to_json,
+        "html": explanation.to_html, "png": lambda: _draw(explanation),
+        "text": lambda: explanation.to_text(options.language, audience=options.audience),
+        "gbce": lambda: explanation.save(options.output),
+    }  # fmt: skip
+    _deliver(make[kind](), kind, options, messages)
     return OK
 
 
-def _say_written(options: Namespace, messages: Messages) -> None:
-    """Name the file that was written, if it is not standard output."""
+def _deliver(content: Any, kind: str, options: Namespace, messages: Messages) -> None:
+    """Write a table, text or bytes, unless that is done, and name the file if it is not standard output."""
+    if isinstance(content, pd.DataFrame):
+        write_frame(content, kind, options.output)
+    elif kind != "gbce":
+        write(content, options.output)
     if options.output != STDIN:
         messages.say(f"wrote {options.output}")
 
@@ -113,8 +111,7 @@ def _frontier(options: Namespace, messages: Messages) -> int:
     table = question.explainer.frontier(
         explanation, noise=options.noise, max_model_rows=shared["max_model_rows"], time_budget=options.time
     )
-    write_frame(table, kind, options.output)
-    _say_written(options, messages)
+    _deliver(table, kind, options, messages)
     return code
 
 
@@ -128,8 +125,7 @@ def _report(options: Namespace, messages: Messages) -> int:
             raise UsageError("a certificate holds the hash of the model file: name the file with --model")
         classes = options.classes.split(",") if options.classes else None
         made = explanation.certificate(options.model, classes=classes, trust_pickle=options.trust_pickle)
-        write(str(made.to_json()), options.output)
-        _say_written(options, messages)
+        _deliver(made.to_json(), kind, options, messages)
         return code
     return max(code, _write_explanation(explanation, kind, options, messages))
 
@@ -146,12 +142,9 @@ def _batch(options: Namespace, messages: Messages) -> int:
         rows = rows.iloc[: options.limit]
     shared = question.options(options, messages.quiet)
     table = question.explainer.explain_many(rows, question.target, n_jobs=options.jobs, store=options.store, **shared)
-    if kind in ("csv", "jsonl", "parquet"):
-        write_frame(table.answers.join(table.diagnostics[["status", "sampling", "error"]]), kind, options.output)
-    else:
-        make: dict[str, Callable[[], Any]] = {"json": table.to_json, "html": table.to_html, "summary": table.summary}
-        write(make[kind](), options.output)
-    _say_written(options, messages)
+    make: dict[str, Callable[[], Any]] = {"json": table.to_json, "html": table.to_html, "summary": table.summary}
+    lines = table.answers.join(table.diagnostics[["status", "sampling", "error"]])
+    _deliver(make[kind]() if kind in make else lines, kind, options, messages)
     status, sampling = table.diagnostics["status"], table.diagnostics["sampling"]
     missed = (status == Status.NOT_ATTAINED) | (status == Status.FAILED) | ~table.answers["reached"].astype(bool)
     doubted = ~missed & (sampling != str(Verdict.TRUSTWORTHY)) & shared["posterior"]
@@ -192,11 +185,9 @@ def _letters(options: Namespace, messages: Messages) -> int:
     for name, reason in refused.items():
         messages.say(f"no letter for {name}: {reason}")
     if kind == "csv":
-        write_frame(letter_table(letters, refused), "csv", options.output)
-        _say_written(options, messages)
+        _deliver(letter_table(letters, refused), kind, options, messages)
     elif letters:
-        write(join_letters(list(letters.values()), kind), options.output)
-        _say_written(options, messages)
+        _deliver(join_letters(list(letters.values()), kind), kind, options, messages)
     return DOUBTFUL if refused else OK
 
 
@@ -206,14 +197,10 @@ def _review(options: Namespace, messages: Messages) -> int:
     known = ["text", "html", "csv", "jsonl", "parquet", "json"]
     kind = choose_format(options.output, options.format, known, "text")
     found = review(options.store, load_named_model(options, Settings()), groups=options.groups)
-    if kind in ("csv", "jsonl", "parquet"):
-        write_frame(found.frame(), kind, options.output)
-    else:
-        make: dict[str, Callable[[], Any]] = {
-            "json": found.to_json, "html": found.to_html, "text": lambda: "\n".join(found.sentences)
-        }  # fmt: skip
-        write(make[kind](), options.output)
-    _say_written(options, messages)
+    make: dict[str, Callable[[], Any]] = {
+        "json": found.to_json, "html": found.to_html, "text": lambda: "\n".join(found.sentences)
+    }  # fmt: skip
+    _deliver(make.get(kind, found.frame)(), kind, options, messages)
     return DOUBTFUL if found.table["notify"].any() else OK
 
 
@@ -240,8 +227,7 @@ def _init(options: Namespace, messages: Messages) -> int:
     if options.model is not None:
         model = load_model(options.model, trust_pickle=options.trust_pickle)
         columns = choose_columns(model, data, None, Settings(), messages)
-    write(draft_settings(data, columns), options.output)
-    _say_written(options, messages)
+    _deliver(draft_settings(data, columns), "toml", options, messages)
     return OK
 
 

@@ -90,6 +90,9 @@ def _choose_type(values: Array, precision: float | None, apart_from: float | Non
 
 # --- document --------------------------------------------------------------------------------------------------------
 
+# What pages that a script fills show without one.
+UNFILLED = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -272,33 +275,17 @@ _SAME_POINT = 1e-9  # units of scale: tolerance for a row that went through a ta
 
 @dataclass(eq=False)
 class Known:
-    """Points of a page: those of the pool first, then those of decisions and tables.
-
-    Parameters
-    ----------
-    x : array of shape (n, d)
-        Encoded.
-    loss, verdicts : array of shape (n, K)
-        Loss under each model, and whether the target is reached.
-    output : array of shape (n,)
-        Output of the first model.
-    log_prior : array of shape (n,)
-        Log weight under the prior, minus infinity outside the pool; without a pool, log posterior weight.
-    n_pool : int
-        Number of points from the pool.
-    n_evaluated : int
-        Size of the pool before it was thinned.
-    """
+    """Points of a page: those of the pool first, then those of decisions and tables."""
 
     space: Space
     x0: Array
-    x: Array
-    loss: Array
-    verdicts: Array
-    output: Array
-    log_prior: Array
+    x: Array  # (n, d), encoded
+    loss: Array  # (n, K), under each model
+    verdicts: Array  # (n, K), whether the target is reached
+    output: Array  # (n,), of the first model
+    log_prior: Array  # (n,), minus infinity outside the pool; without a pool, the log posterior weight
     n_pool: int
-    n_evaluated: int
+    n_evaluated: int  # size of the pool before it was thinned
 
     def __len__(self) -> int:
         return len(self.x)

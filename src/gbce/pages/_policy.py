@@ -9,11 +9,10 @@ import pandas as pd
 import gbce
 from gbce._validation import printable
 from gbce.explanation import Plan, Share, number_text
-from gbce.pages._document import build_page
+from gbce.pages._document import UNFILLED, build_page
 from gbce.policy import Allocation, Fairness, GroupActions, Review
 
 _MOST_LINES = 200  # of one table; the object itself has all, in .frame() or .to_json()
-_BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 
 
 def policy_sections(policies: Any) -> list[dict[str, Any]]:
@@ -242,4 +241,4 @@ def policy_page(policies: Any) -> str:
         )
     payload = {"kind": "policy", "version": gbce.__version__, "sections": sections}
     scripts, styles = ["common.js", "policy.js", "policy_page.js"], ["page.css", "table.css", "policy.css"]
-    return build_page(sections[0]["title"], payload, scripts, styles, _BODY)
+    return build_page(sections[0]["title"], payload, scripts, styles, UNFILLED)

@@ -12,7 +12,7 @@ from gbce.base import Array
 from gbce.batch import ANSWER, POSTERIOR, EncodedRows, ExplanationTable, group_changes, group_costs
 from gbce.explanation import Status
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
-from gbce.pages._document import build_page, pack_array
+from gbce.pages._document import UNFILLED, build_page, pack_array
 from gbce.pages._policy import policy_sections
 
 _ANY_ERROR = np.inf  # precision of figures: four digits are shown, and single precision has seven
@@ -25,7 +25,6 @@ _MOST_FEATURES = 8  # features compared between groups: those that change most
 _DECISION_FIGURES = ("output", "cost", "loss", "distance")
 _ROW_FIGURES = ("success_probability", "expected_loss", "expected_cost", "tail", "stability")
 _DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
-_BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 
 
 _SCRIPTS = ("common.js", "words.js", "policy.js", "table.js")
@@ -305,4 +304,4 @@ def table_page(table: ExplanationTable, *, groups: Any = None, policies: Any = N
     payload = table_payload(table, groups) | {"lines": int(lines), "policies": policy_sections(policies)}
     n = len(table)
     title = f"{n:,} row{'s' * (n != 1)} explained"
-    return build_page(title, payload, _SCRIPTS, _STYLES, _BODY)
+    return build_page(title, payload, _SCRIPTS, _STYLES, UNFILLED)

@@ -21,7 +21,6 @@ from gbce.space import Space, plain_value
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
     from gbce.explainer import Explainer
-    from gbce.explanation import Explanation
 
 _FRAME_HEIGHT = 700  # pixels of a frame that cannot measure its page; the page then scrolls
 _MOST_ROWS = 1_000  # of a table embedded in a notebook: two megabytes
@@ -197,7 +196,7 @@ def _encode(space: Space, name: str, value: Any) -> float:
 # --- notebook views --------------------------------------------------------------------------------------------------
 
 
-def view_explanation(explanation: "Explanation") -> str:
+def view_explanation(explanation: Explanation) -> str:
     """Return the notebook view of an explanation: the explorer in a frame, with the summary as a fallback."""
     plain = as_html(explanation)
     return plain if len(explanation.draws) == 0 else _embed_in_frame(plain, str(explore(explanation)), "explanation")

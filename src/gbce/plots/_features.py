@@ -47,32 +47,16 @@ _LAYOUT = _Layout()
 
 @dataclass(frozen=True, eq=False)
 class FeatureAxis:
-    """Positions of the values of one feature along an axis.
-
-    Parameters
-    ----------
-    feature, codec
-        The feature, and the codec that decodes its values.
-    place : array, optional
-        Position of each level's code; grouped levels share one.
-    ticks, labels : sequence
-        Of levels; empty for numbers and dates, whose ticks matplotlib chooses.
-    missing : float, optional
-        Position of missing values, if any are shown.
-    log : bool
-        Whether the axis is logarithmic.
-    jitter : bool
-        Whether draws are jittered so that they do not hide each other.
-    """
+    """Positions of the values of one feature along an axis."""
 
     feature: Feature
-    codec: Any
-    place: Array | None
-    ticks: tuple[float, ...]
+    codec: Any  # decodes its values
+    place: Array | None  # position of each level's code; grouped levels share one
+    ticks: tuple[float, ...]  # of levels; empty for numbers and dates, whose ticks matplotlib chooses
     labels: tuple[str, ...]
-    missing: float | None
+    missing: float | None  # position of missing values, if any are shown
     log: bool
-    jitter: bool
+    jitter: bool  # whether draws are jittered so that they do not hide each other
 
     def positions(self, values: Array, rng: np.random.Generator | None = None) -> Array:
         """Return the positions of encoded values ``(n,)``; with ``rng``, jittered around levels and integers."""
@@ -246,24 +230,12 @@ def _decode_dates(codec: Any, values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LevelBoxes:
-    """Boxes for the levels of a feature: the most probable ones, those of the row and of decisions, and the others.
+    """Boxes for the levels of a feature: the most probable ones, those of the row and of decisions, and the others."""
 
-    Parameters
-    ----------
-    names : list of str
-        Labels of the boxes; grouped levels share one, and missing values may have one.
-    shares : array
-        Posterior probability of each box.
-    place : array
-        Box of each level's code.
-    missing : int, optional
-        Box of missing values.
-    """
-
-    names: list[str]
-    shares: Array
-    place: Array
-    missing: int | None
+    names: list[str]  # grouped levels share one, and missing values may have one
+    shares: Array  # posterior probability of each box
+    place: Array  # box of each level's code
+    missing: int | None  # box of missing values
 
     def __len__(self) -> int:
         return len(self.names)

@@ -158,17 +158,7 @@ class _Worker:
 
 
 class Pool:
-    """Workers and the requests that wait for them.
-
-    Parameters
-    ----------
-    opener : callable
-        What a worker opens; it is pickled by reference.
-    workers : int
-        Number of processes, which is the number of requests that are explained at a time.
-    limits : Limits
-        What a request may take.
-    """
+    """Workers, each of which explains one request at a time, and the requests that wait for them."""
 
     def __init__(self, opener: Opener, workers: int, limits: Limits) -> None:
         self.opener, self.workers, self.limits = opener, workers, limits

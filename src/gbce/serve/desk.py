@@ -40,41 +40,19 @@ def _forward_nothing(_: Mapping[str, str]) -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True)
 class ExplainerDesk:
-    """An explainer that answers requests.
-
-    Parameters
-    ----------
-    explainer : Explainer
-        The explainer.
-    read_target : callable
-        Returns the target that a person wrote.
-    limits : Limits
-        What a request may take.
-    target : str, optional
-        The target of requests that have none.
-    name : str
-        The name of the model.
-    rules, reasons, letter
-        Of the settings: decision rules, and reasons and words of letters.
-    examples : sequence of str
-        Targets, for the description.
-    forwarding : callable
-        Within the context that it returns, headers of a request are sent on to a predictor.
-    secured : bool
-        Whether requests need a token.
-    """
+    """An explainer that answers requests."""
 
     explainer: Explainer
-    read_target: Callable[[str], Target]
+    read_target: Callable[[str], Target]  # of what a person wrote
     limits: Limits
-    target: str | None = None
+    target: str | None = None  # of requests that have none
     name: str = "model"
     rules: Sequence[str] | None = None
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    letter: Mapping[str, Any] = field(default_factory=dict)
-    examples: Sequence[str] = ()
-    forwarding: Forwarding = _forward_nothing
-    secured: bool = False
+    reasons: Mapping[str, str] = field(default_factory=dict)  # of letters
+    letter: Mapping[str, Any] = field(default_factory=dict)  # other options of letters
+    examples: Sequence[str] = ()  # targets, for the description
+    forwarding: Forwarding = _forward_nothing  # in its context, headers of a request are sent on to a predictor
+    secured: bool = False  # whether requests need a token
 
     def warm_up(self) -> None:
         """Explain a row of the data, so that the first customer does not wait for what is compiled and learned once."""
