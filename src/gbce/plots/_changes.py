@@ -23,6 +23,7 @@ from gbce.plots._style import (
     cost_label,
     entries_in_order,
     finish_axes,
+    finish_lines,
     given_panels,
     list_marked,
     mark_answer,
@@ -130,18 +131,12 @@ def plot_changes(
         _set_scale(ax, np.append(signed_changes(space, x, explanation.x0)[:, numbers].ravel(), ends))
     else:
         ax.set_xticks([])
-    ax.set_yticks(range(len(columns)), labels)
-    ax.set_ylim(max(len(columns), 1) - 0.5, -0.5)
     shown = "" if len(columns) else ": no column can move"
-    finish_axes(
-        ax,
-        f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
-        hidden=("top", "right", "left"),
-    )
+    title = f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}"
+    finish_lines(ax, labels, title)
     handles, labels_shown = entries_in_order(ax)
     if handles:
         put_legend_outside(ax, handles, labels_shown)
-    ax.tick_params(axis="y", length=0)
     return ax
 
 

@@ -9,7 +9,7 @@ from gbce.plots._style import (
     DRAWS,
     EDGE,
     SAFE,
-    finish_axes,
+    finish_lines,
     new_axes,
     put_legend_outside,
     short_text,
@@ -67,21 +67,13 @@ def plot_plan(plan: Plan, *, ax: "Axes | None" = None) -> "Axes":
         _draw_chance(ax, place + _APART, step.prospect, DRAWS, "o", "at the end, if all goes on as planned")
     names = ["as it is", *(f"{i}. {_name_step(step.changes)}" for i, step in enumerate(plan.steps, start=1))]
     shown = zip(names, outputs, reached, strict=True)
-    ax.set_yticks(
-        range(len(names)),
-        [f"{name}\noutput {output:.3g}{', reaches the target' * good}" for name, output, good in shown],
-        fontsize=9,
-    )
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    labels = [f"{name}\noutput {output:.3g}{', reaches the target' * good}" for name, output, good in shown]
+    finish_lines(ax, labels, f"Step by step to {target_text(plan.target.describe())}", fontsize=9)
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("probability of reaching the target under execution noise")
     ax.grid(axis="x", alpha=0.25, lw=0.6)
     ax.set_axisbelow(True)
-    finish_axes(ax, f"Step by step to {target_text(plan.target.describe())}", hidden=("top", "right", "left"))
-    ax.tick_params(axis="y", length=0)
-    handles, labels = ax.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    put_legend_outside(ax, list(unique.values()), list(unique))
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
 

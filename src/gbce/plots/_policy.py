@@ -14,6 +14,7 @@ from gbce.plots._style import (
     SAFE,
     entries_in_order,
     finish_axes,
+    finish_lines,
     new_axes,
     pale,
     put_legend_outside,
@@ -180,11 +181,8 @@ def plot_fairness(found: Fairness, measure: str = "cost", *, ax: "Axes | None" =
         ax.plot([line[measure]], [place], "o", color="white", mec=EDGE, ms=7, ls="", zorder=3, label="mean of the rows")
         ax.plot([line[f"{measure}_pooled"]], [place], "o", color=DRAWS, mec=EDGE, ms=8, ls="", zorder=4, label="pooled")
     names = [f"{printable(str(name))}\n({line['rows']:,.0f} rows)" for name, line in groups.iterrows()]
-    ax.set_yticks(range(len(groups)), names)
-    ax.set_ylim(len(groups) - 0.5, -0.5)
+    finish_lines(ax, names, f"Recourse by group, with {found.mass:.0%} intervals")
     ax.set_xlim(left=0.0)
     ax.set_xlabel(titles[measure])
-    ax.tick_params(axis="y", length=0)
-    finish_axes(ax, f"Recourse by group, with {found.mass:.0%} intervals", hidden=("top", "right", "left"))
     put_legend_outside(ax, *entries_in_order(ax))
     return ax

@@ -123,6 +123,14 @@ def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "righ
     ax.spines[list(hidden)].set_visible(False)
 
 
+def finish_lines(ax: "Axes", labels: Sequence[str], title: str, **text: Any) -> None:
+    """Name the lines of a plot from the top down, with properties of the ``text``, and write its title."""
+    ax.set_yticks(range(len(labels)), labels, **text)
+    ax.set_ylim(max(len(labels), 1) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    finish_axes(ax, title, hidden=("top", "right", "left"))
+
+
 def pale(colour: str, share: float) -> tuple[float, float, float]:
     """Return an opaque mix of white and a share of a colour."""
     from matplotlib.colors import to_rgb  # slow to import

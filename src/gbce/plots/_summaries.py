@@ -18,7 +18,7 @@ from gbce.plots._style import (
     QUIET,
     as_panels,
     entries_in_order,
-    finish_axes,
+    finish_lines,
     given_panels,
     list_marked,
     literal_text,
@@ -99,14 +99,11 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     ax.barh(y, change, height=0.36, color=DRAWS, label="posterior")
     ax.errorbar(change, y, xerr=PRINTED_Z_95 * se, fmt="none", ecolor=EDGE, elinewidth=1.2, capsize=2)
     labels = [f"{called[str(name)]} ({ratio:.2g} ×)" for name, ratio in shown["ratio"].items()]
-    ax.set_yticks(y, labels)
-    ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
-    ax.tick_params(axis="y", length=0)
     ax.set_xlabel("expected change, in units of each feature's scale; for a category, its probability", wrap=True)
     left = int((table["prior"] > 0).sum()) - len(kept)
     more = f" ({left} more move about as under the prior)" if left else ""
-    finish_axes(ax, f"What matters: change, and its ratio to the prior's{more}", hidden=("top", "right", "left"))
+    finish_lines(ax, labels, f"What matters: change, and its ratio to the prior's{more}")
     put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
@@ -161,18 +158,16 @@ def plot_shares(
     ax.barh(y, shown["posterior"], height=0.36, color=DRAWS, label="posterior")
     labels = [short_text(str(level), 32) for level in shown.index]
     labels[kept.index(now)] += " (now)"
-    ax.set_yticks(y, labels)
+    finish_lines(ax, labels, f"Levels of {short_text(explanation.space.label(j))}")
     ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
-    ax.set_ylim(len(shown) - 0.5, -0.5)
     places = _place_beside_bars(ax, shown, [kept.index(k) for k in taken])
     n_decisions = len(marked) - answered
     mark_decisions(ax, marked[:n_decisions], places[:n_decisions], size=_LAYOUT.size)
     if answered:
         mark_answer(ax, explanation, places[-1], size=_LAYOUT.size)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    ax.tick_params(axis="y", length=0, colors=EDGE)
+    ax.tick_params(axis="y", colors=EDGE)
     ax.set_xlabel("probability")
-    finish_axes(ax, f"Levels of {short_text(explanation.space.label(j))}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 

@@ -13,7 +13,7 @@ from gbce.batch import ANSWER, POSTERIOR, ExplanationTable, find_costs, group_co
 from gbce.decisions import Rule
 from gbce.explanation import Status, number_text
 from gbce.plots._features import MOST_BOXES
-from gbce.plots._style import DRAWS, EDGE, MISSED, finish_axes, new_axes, pale, put_legend_outside, short_text
+from gbce.plots._style import DRAWS, EDGE, MISSED, finish_lines, new_axes, pale, put_legend_outside, short_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,18 +90,13 @@ def plot_table_changes(
             coloured |= _draw_swarm(ax, y, own, change)
         else:
             _draw_levels(ax, y, own["to"])
-    ax.set_yticks(range(len(kept)), labels)
-    ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(-1.08, 1.08)
     ax.set_xticks([-1, 0, 1], ["largest\nfall", "no change", "largest\nrise"])
     ax.set_xlabel("change, each column in its own unit")
-    ax.tick_params(axis="y", length=0)
     who = {"": "What changes", ANSWER: "What the answers change"}.get(rule, f"What {short_text(rule)} changes")
     title = f"{who} in {n:,} rows"
     left = len(counts) - len(kept)
-    finish_axes(
-        ax, title + (f" ({left} more columns change less often)" if left else ""), hidden=("top", "right", "left")
-    )
+    finish_lines(ax, labels, title + (f" ({left} more columns change less often)" if left else ""))
     if not kept:
         ax.text(0.5, 0.5, "no decision changes anything", transform=ax.transAxes, ha="center", va="center")
         ax.set_xticks([])
@@ -177,16 +172,13 @@ def plot_table_costs(
             f"{round(line['attainable'] * wanting):,} of {wanting:,} can reach it" if wanting else "none needs a change"
         )
         names[y] += f"\n({able})"
-    ax.set_yticks(range(len(shown)), names)
-    ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
-    ax.tick_params(axis="y", length=0)
     whose = {POSTERIOR: "mean cost of the draws", ANSWER: "cost of the answer"}
     label = rule if isinstance(rule, str) else rule.label
     of = whose.get(label, f"cost of {short_text(label)}")
     ax.set_xlabel(f"{of}: sum of changes, in units of each feature's scale", wrap=True)
     more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
-    finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
+    finish_lines(ax, names, f"What recourse costs, with {mass:.0%} intervals{more}")
     put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
