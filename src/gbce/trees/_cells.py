@@ -197,13 +197,12 @@ class CellTrees:
 
     @cached_property
     def _walked(self) -> tuple[Array, ...]:
-        """The stacked trees with leaves as their own children, and whether they have sets and gaps that go left."""
+        """The stacked trees with leaves as their own children."""
         stacked = self._stacked
         nodes = stacked.nodes.copy()
         leaf = np.flatnonzero(nodes[:, 0] < 0)
-        nodes[leaf] = np.column_stack([0 * leaf, np.full(len(leaf), np.iinfo(np.int32).max), leaf, 0 * leaf - 1])
-        kinds = np.array([(nodes[:, 3] >= 0).any(), (nodes[:, 3] == -2).any()])
-        return stacked.roots, stacked.n_known, nodes, stacked.words, stacked.value, kinds
+        nodes[leaf, 2] = leaf
+        return stacked.roots, stacked.n_known, nodes, stacked.words, stacked.value
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

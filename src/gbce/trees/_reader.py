@@ -4,7 +4,7 @@ A :class:`Snapshot` detects models that were refitted in place.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -274,15 +274,26 @@ def read_models(posterior: GibbsPosterior) -> GibbsPosterior:
     return replace(posterior, predictors=predictors)
 
 
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """Asks a model by reading its trees, and the model itself where they are not known."""
+
+    trees: CellTrees
+    own: Predictor
+
+    def __call__(self, x: Array) -> Array:
+        """Return the outputs of rows ``(n, d)``."""
+        if not self.trees.covers(x).all():
+            return np.asarray(self.own(x).values)
+        return outputs_of(self.trees, self.own, self.trees.scores(self.trees.cells(x))).values
+
+
 def _read_predictor(posterior: GibbsPosterior, model: int) -> Predictor:
     """Return a predictor that reads the model as a tree ensemble; the model's own if that cannot be done."""
-    trees, own = posterior.read_trees(model), posterior.predictors[model]
+    own = posterior.predictors[model]
+    if isinstance(own.ask, _Reading):  # whether the model was refitted is not checked for each batch again
+        return own
+    trees = posterior.read_trees(model)
     if trees is None or why_unreadable(trees, own, posterior.target):
         return own
-
-    def ask(x: Array) -> Array:
-        if not trees.covers(x).all():
-            return np.asarray(own(x).values)
-        return outputs_of(trees, own, trees.scores(trees.cells(x))).values
-
-    return replace(own, ask=ask, decide=None).with_fresh_meter()
+    return replace(own, ask=_Reading(trees, own), decide=None).with_fresh_meter()

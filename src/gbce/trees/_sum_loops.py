@@ -1,8 +1,8 @@
 """Compiled sums of the leaves of tree ensembles over rows of cells.
 
-Rows that follow one another often lie close together, as noisy copies of a point do. For each block of rows the
-ensemble is first narrowed to the cells between their lowest and highest ones: most splits have one side only there.
-Leaves are added tree after tree either way, so that sums do not depend on how rows are grouped, to the last bit.
+Up to 64 rows go down a tree together, as the bits of a number: rows that follow one another often lie close together,
+as noisy copies of a point do, and most splits then have all of them on one side. Leaves are added tree after tree, so
+that sums do not depend on how rows are grouped, to the last bit.
 
 Importing this module imports numba; :mod:`gbce.trees._cells` does so on first use.
 """
@@ -17,11 +17,11 @@ from gbce.base import Array
 
 __all__ = ["compile_loop", "sum_leaves"]
 
-# Measured on boosters of 100 and 300 trees and a forest of 140,000 nodes, for noisy copies of a point: narrowing takes
-# 7 to 30 microseconds, and makes a row 2.5 to 17 times faster.
-_BLOCK = 64  # rows that share a narrowed ensemble
-_FEWEST = 12  # rows for which narrowing pays
-_LONGEST_WAIT = 64  # blocks for which narrowing is not tried again after it failed; doubled up to here
+_BLOCK = 64  # rows that go down together: the bits of a number
+_ONE = np.uint64(1)
+# A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).
+_MAGIC, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_PLACES = np.argsort([((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)])
 
 
 def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,154 +33,92 @@ def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # A node is column, cut, left child, which the right one follows, and kind, as in :class:`gbce.trees._along`.
-# Here a leaf is its own left child with a cut above all cells, so that a walk stops where it no longer moves.
+# Here a leaf is its own left child.
 
 
 @compile_loop
 def sum_leaves(
-    cells: Array, roots: Array, n_known: Array, nodes: Array, words: Array, value: Array, kinds: Array, out: Array
+    cells: Array, roots: Array, n_known: Array, nodes: Array, words: Array, value: Array, out: Array
 ) -> None:
-    """Add the leaves of every tree that hold rows of cells ``(n, d)`` to ``out`` ``(n, K)``, one tree after another.
-
-    ``kinds`` ``(2,)`` tell whether any split has a set of cells, and whether any sends missing values left.
-    """
-    n, d, n_trees = len(cells), cells.shape[1], len(roots)
-    most = _BLOCK * n_trees if n >= _FEWEST else 0  # nodes to narrow to: with more, it takes too long
-    some, worth = np.empty((most + 2, 4), np.int32), np.empty((most + 2, value.shape[1]))
-    starts, later = np.empty(n_trees, np.int32), np.empty((most + 2, 2), np.int64)
-    low, high = np.empty(d, np.int64), np.empty(d, np.int64)
-    wait, failed, whole, simple = 0, 0, 0, True  # rows from ``whole`` on are left for the whole ensemble
-    for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
-        gaps = False
-        for j in range(d):
-            low[j] = high[j] = cells[start, j]
-            for i in range(start + 1, stop):
-                low[j], high[j] = min(low[j], cells[i, j]), max(high[j], cells[i, j])
-            gaps |= high[j] == n_known[j]
-        left = -1
-        if wait > 0:
-            wait -= 1
-        elif stop - start >= _FEWEST:
-            left = _narrow(low, high, roots, n_known, nodes, words, value, some, worth, starts, later, most)
-            failed = 0 if left >= 0 else min(2 * failed + 1, _LONGEST_WAIT)
-            wait = failed
-        plain = not (gaps and kinds[1])
-        if left < 0:
-            simple &= plain and not kinds[0]
-            continue
-        if whole < start:
-            _walk(cells, whole, start, roots, n_known, nodes, words, value, simple, out)
-        whole, simple = stop, True
-        _walk(cells, start, stop, starts, n_known, some, words, worth, plain and left == 0, out)
-    if whole < n:
-        _walk(cells, whole, n, roots, n_known, nodes, words, value, simple, out)
+    """Add the leaves of every tree that hold rows of cells ``(n, d)`` to ``out`` ``(n, K)``, one tree after another."""
+    d = cells.shape[1]
+    begins = np.zeros(d + 1, np.int64)
+    begins[1:] = np.cumsum(n_known + 1)
+    upto, ends, absent = np.empty(begins[d], np.uint64), np.empty((d, 2), np.int64), np.empty(d, np.uint64)
+    later, parts = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.uint64)  # nodes, and which rows reach them
+    for start in range(0, len(cells), _BLOCK):
+        stop = min(start + _BLOCK, len(cells))
+        _mark_cells(cells, start, stop, begins, n_known, upto, ends, absent)
+        _add_block(start, stop, begins, upto, ends, absent, roots, nodes, words, value, later, parts, out)
 
 
 @compile_loop
-def _narrow(
-    low: Array,
-    high: Array,
-    roots: Array,
-    n_known: Array,
-    nodes: Array,
-    words: Array,
-    value: Array,
-    some: Array,
-    worth: Array,
-    starts: Array,
-    later: Array,
-    most: int,
-) -> int:
-    """Write the nodes at which cells from ``low`` to ``high`` ``(d,)`` part; -1 for too many, else the number of sets.
+def _mark_cells(
+    cells: Array, start: int, stop: int, begins: Array, n_known: Array, upto: Array, ends: Array, absent: Array
+) -> None:
+    """Find the lowest and the highest cell of each column, and which rows lie up to each cell between, as bits.
 
-    Roots of the ``some`` nodes go to ``starts`` ``(T,)``, the values of leaves to ``worth``.
+    The cells of column ``j`` are in ``upto`` from ``begins[j]`` on; ``absent`` ``(d,)`` are rows where it is missing.
     """
-    n, n_sets = 0, 0
+    for j in range(len(ends)):
+        low = high = cells[start, j]
+        for i in range(start + 1, stop):
+            low, high = min(low, cells[i, j]), max(high, cells[i, j])
+        begin, ends[j, 0], ends[j, 1] = begins[j], low, high
+        for at in range(begin + low, begin + high + 1):
+            upto[at] = 0
+        for i in range(start, stop):
+            upto[begin + cells[i, j]] |= _ONE << np.uint64(i - start)
+        absent[j] = upto[begin + high] if high == n_known[j] else np.uint64(0)
+        for at in range(begin + low + 1, begin + high + 1):
+            upto[at] |= upto[at - 1]
+
+
+@compile_loop
+def _add_block(
+    start: int, stop: int, begins: Array, upto: Array, ends: Array, absent: Array, roots: Array, nodes: Array,
+    words: Array, value: Array, later: Array, parts: Array, out: Array,
+) -> None:  # fmt: skip
+    """Add the leaves of a block of rows, in one loop because calls within it would take longer than its work."""
     for t in range(len(roots)):
-        starts[t] = n
-        later[0, 0], later[0, 1], top = roots[t], n, 1
-        n += 1
+        later[0], parts[0], top = roots[t], ~np.uint64(0) >> np.uint64(_BLOCK - (stop - start)), 1
         while top > 0:
             top -= 1
-            node, place = later[top, 0], later[top, 1]
-            while nodes[node, 2] != node:  # down the only side
+            node, rows = later[top], parts[top]
+            while nodes[node, 2] != node:
                 column, cut, child, kind = nodes[node, 0], nodes[node, 1], np.int64(nodes[node, 2]), nodes[node, 3]
-                to_left, to_right = low[column] <= cut, high[column] > cut
                 if kind >= 0:
-                    to_left = to_right = False
-                    for cell in range(low[column], high[column] + 1):
-                        held = (words[kind, cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1) == np.uint64(1)
-                        to_left |= held
-                        to_right |= not held
-                elif kind == -2 and high[column] == n_known[column]:  # missing values go left
-                    to_left = True
-                    to_right = low[column] != n_known[column] and (to_right and n_known[column] - 1 > cut)
-                if to_left and to_right:
-                    break
-                node = child + (1 if to_right else 0)
-            if nodes[node, 2] == node:
-                some[place, 0], some[place, 1], some[place, 2], some[place, 3] = 0, nodes[node, 1], place, -1
+                    left = rows & _find_members(begins[column], ends[column, 0], ends[column, 1], upto, words[kind])
+                elif cut >= ends[column, 1]:
+                    left = rows
+                elif cut >= ends[column, 0]:
+                    left = rows & upto[begins[column] + cut]
+                else:
+                    left = np.uint64(0)
+                if kind == -2:  # missing values go left
+                    left |= rows & absent[column]
+                if left == 0:
+                    node = child + 1
+                elif left == rows:
+                    node = child
+                else:
+                    later[top], parts[top] = child + 1, rows ^ left
+                    top += 1
+                    node, rows = child, left
+            while rows:
+                bit = rows & (~rows + _ONE)
+                rows ^= bit
+                i = start + _PLACES[(bit * _MAGIC) >> _SHIFT]
                 for k in range(value.shape[1]):
-                    worth[place, k] = value[node, k]
-                continue
-            if n + 2 > most:
-                return -1
-            some[place, 0], some[place, 1], some[place, 2] = nodes[node, 0], nodes[node, 1], n
-            some[place, 3] = nodes[node, 3]
-            n_sets += nodes[node, 3] >= 0
-            for side in range(2):
-                later[top, 0], later[top, 1] = nodes[node, 2] + side, n + side
-                top += 1
-            n += 2
-        if n + 1 > most:
-            return -1
-    return n_sets
+                    out[i, k] += value[node, k]
 
 
 @compile_loop
-def _walk(
-    cells: Array,
-    start: int,
-    stop: int,
-    roots: Array,
-    n_known: Array,
-    nodes: Array,
-    words: Array,
-    value: Array,
-    plain: bool,
-    out: Array,
-) -> None:
-    """Add the leaves of some rows to ``out``; ``plain`` if only cuts matter: four rows then hide each other's delay."""
-    n_scores = value.shape[1]
-    for t in range(len(roots)):
-        root, i = np.int64(roots[t]), start
-        while plain and i + 4 <= stop:
-            a = b = c = e = root
-            while True:
-                to_a = np.int64(nodes[a, 2]) + np.int64(cells[i, nodes[a, 0]] > nodes[a, 1])
-                to_b = np.int64(nodes[b, 2]) + np.int64(cells[i + 1, nodes[b, 0]] > nodes[b, 1])
-                to_c = np.int64(nodes[c, 2]) + np.int64(cells[i + 2, nodes[c, 0]] > nodes[c, 1])
-                to_e = np.int64(nodes[e, 2]) + np.int64(cells[i + 3, nodes[e, 0]] > nodes[e, 1])
-                if (to_a == a) & (to_b == b) & (to_c == c) & (to_e == e):
-                    break
-                a, b, c, e = to_a, to_b, to_c, to_e
-            for k in range(n_scores):
-                out[i, k] += value[a, k]
-                out[i + 1, k] += value[b, k]
-                out[i + 2, k] += value[c, k]
-                out[i + 3, k] += value[e, k]
-            i += 4
-        for r in range(i, stop):
-            node = root
-            while nodes[node, 2] != node:
-                column = nodes[node, 0]
-                cell, kind = cells[r, column], nodes[node, 3]
-                goes_left = cell <= nodes[node, 1]
-                if kind >= 0:
-                    goes_left = (words[kind, cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1) == np.uint64(1)
-                elif cell == n_known[column]:
-                    goes_left = kind == -2
-                node = np.int64(nodes[node, 2] if goes_left else nodes[node, 2] + 1)
-            for k in range(n_scores):
-                out[r, k] += value[node, k]
+def _find_members(begin: int, low: int, high: int, upto: Array, members: Array) -> Any:
+    """Return which rows lie in a set of cells from ``low`` to ``high`` of a column."""
+    found, before = np.uint64(0), np.uint64(0)
+    for cell in range(low, high + 1):
+        if (members[cell >> 6] >> np.uint64(cell & 63)) & _ONE:
+            found |= upto[begin + cell] & ~before
+        before = upto[begin + cell]
+    return found
