@@ -179,11 +179,10 @@ class SearchOnlyInfo(SamplerInfo):
 
 @dataclass(frozen=True)
 class SearchOnly:
-    """One mode search and a few prior draws: what an answer needs, and no more.
+    """A few prior draws, and one mode search if none of them reaches the target: what an answer needs, and no more.
 
-    Of tree ensembles that can be read, which rules search by themselves, only prior draws if any of them reaches the
-    target. It is what ``explain(..., posterior=False)`` uses. The prior draws have the weights of Algorithm 1, but they
-    are few, and nothing shows that they cover the posterior: it counts as not sampled.
+    Rules search from there by themselves. It is what ``explain(..., posterior=False)`` uses. The prior draws have the
+    weights of Algorithm 1, but they are few, and nothing shows that they cover the posterior: it counts as not sampled.
 
     Parameters
     ----------
@@ -210,11 +209,7 @@ class SearchOnly:
         return True
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Weight prior draws, and search once at the eta that was given or found.
-
-        Tree ensembles are read. Rules search those on their cells, without a model call: this search is then only for
-        targets that no prior draw reaches.
-        """
+        """Weight prior draws; if none reaches the target, search once at the eta that was given or found."""
         read = read_models(posterior)
         few = read.has_few_rows
         n = int(_SHARE_OF_FEW * read.affords(self.n_candidates)) if few else self.n_candidates
@@ -225,15 +220,10 @@ class SearchOnly:
         if few:  # the rule that looks for the nearest point searches, with a surrogate
             return draws.resample(rng, self.n_draws)
         seen, modes = None, None
-        if not (_reads_all(read, posterior) and pool.reached[:, 0].any()):
+        if not pool.reached[:, 0].any():
             seen, modes = _search_once(replace(read, mixture=replace(read.mixture, eta=draws.rungs[-1])), rng, pool)
         info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=modes)
         return replace(draws, seen=seen, info=info).resample(rng, self.n_draws)
-
-
-def _reads_all(read: GibbsPosterior, posterior: GibbsPosterior) -> bool:
-    """Whether no model of a posterior is called any more after its tree ensembles were read."""
-    return all(one is not own for one, own in zip(read.predictors, posterior.predictors, strict=True))
 
 
 def _search_once(posterior: GibbsPosterior, rng: np.random.Generator, pool: Points) -> tuple[Points | None, int | None]:
