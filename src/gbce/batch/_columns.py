@@ -15,24 +15,6 @@ from gbce.metrics import Verdict
 from gbce.space import Space
 from gbce.targets import Change, Class, Numeric
 
-__all__ = [
-    "ANSWER_COLUMNS",
-    "ANSWER_PREFIX",
-    "DIAGNOSTIC_COLUMNS",
-    "POSTERIOR_COLUMNS",
-    "ROW_PREFIX",
-    "Line",
-    "cast",
-    "empty_frame",
-    "facts_from",
-    "frame_of",
-    "line_of",
-    "line_of_failure",
-    "restore_columns",
-    "schema_of",
-    "stored_schema",
-]
-
 ANSWER_PREFIX, ROW_PREFIX = "answer_", "row_"  # of the columns with the values to aim for, and of those of the row
 _FROM_DIAGNOSTICS = {
     "status": "str", "sampling": "str", "ess": "float64", "pareto_k": "float64", "n_distinct": "int64",

@@ -15,8 +15,6 @@ from gbce.decisions import Rule
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["POSTERIOR", "find_costs", "group_changes", "group_costs", "label_groups"]
-
 POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the draws
 
 MISSING = "missing"  # the group of rows whose group is missing, as pages call it

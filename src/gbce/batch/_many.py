@@ -29,8 +29,6 @@ from gbce.explanation import Explanation
 from gbce.predictors import Lockstep, Predictor
 from gbce.space import Space
 
-__all__ = ["Allowance", "InLines", "InTables", "Member", "OnError", "Run", "Todo", "choose_group_size"]
-
 OnError = Literal["record", "raise"]
 
 _MODELS_SHARE = 0.9  # of the total time, chosen by hand: the rest is for computing figures after the model calls

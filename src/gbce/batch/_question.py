@@ -21,8 +21,6 @@ from gbce.predictors import Panel, Predictor, pick_rows, same_answers
 from gbce.space import Computed, Constraint, Space
 from gbce.targets import Loss
 
-__all__ = ["Probe", "content", "describe_run", "outputs_content", "rows_to_describe", "same_content"]
-
 _DIGITS = 9  # of a number: the last bits of estimates from the data differ between processors
 _MAX_WRITTEN_OUT = 64  # numbers of an array; a longer one is kept as a digest. Chosen by hand, for readable files
 # Rows on which functions are called, all chosen by hand: enough to tell functions apart, few enough to cost little.

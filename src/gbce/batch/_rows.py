@@ -14,8 +14,6 @@ from gbce._validation import show
 from gbce.base import Array
 from gbce.space import Space, as_pandas
 
-__all__ = ["Group", "Rows", "encode_rows", "find_unfit", "is_stream"]
-
 _BATCH = 8_192  # rows of a Parquet file that are in memory at a time, by hand: a few megabytes
 
 

@@ -22,8 +22,6 @@ from gbce.budget import progress_bar
 from gbce.explainer import Progress, Session, is_shown
 from gbce.explanation import Status
 
-__all__ = ["explain_many", "explain_part"]
-
 _LARGEST_SEED = 2**63 - 1  # of an int64 column
 
 

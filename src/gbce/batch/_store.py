@@ -23,8 +23,6 @@ from gbce.explanation import Explanation
 from gbce.files import FileError, clear_leftovers, is_partial, load_part, locked, save, whole_file, write_object
 from gbce.space import Space, space_fields, space_of
 
-__all__ = ["RUN", "Keep", "PartitionError", "Store", "draws_path", "parquet", "save_draws"]
-
 Keep = Literal["draws", "pool"] | None
 
 RUN, PARTS, DRAWS, LOCK = "run.json", "answers", "draws", ".lock"

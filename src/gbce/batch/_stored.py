@@ -39,8 +39,6 @@ from gbce.space import Space
 if TYPE_CHECKING:
     from gbce.plots import TablePlots
 
-__all__ = ["StoredTable", "load"]
-
 _SUMMED_UP = (*DIAGNOSTIC_COLUMNS, *ANSWER_COLUMNS, *POSTERIOR_COLUMNS)
 
 

@@ -21,23 +21,6 @@ from gbce.targets import Class, Numeric
 if TYPE_CHECKING:
     from gbce.plots import TablePlots
 
-__all__ = [
-    "ANSWER",
-    "EncodedRow",
-    "EncodedRows",
-    "ExplanationTable",
-    "Record",
-    "RowFacts",
-    "describe_answer",
-    "describe_diagnostics",
-    "describe_failure",
-    "failure_of",
-    "record_of",
-    "stack_encoded",
-    "stack_records",
-    "table_of_answers",
-]
-
 _DIAGNOSTICS = (
     "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows",
 )  # fmt: skip
@@ -56,36 +39,12 @@ _CHANGES = ["rule", "feature", "from", "to", "change"]
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRow:
-    """One row ``(d,)``, its answer ``(d,)`` if it has one, and its decisions ``(k, d)``."""
-
-    space: Space
-    x0: Array
-    answer: Array | None
-    decisions: Array
-    target: str = ""
-
-
-@dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """The encoded rows of a table with their answers and decisions.
+    """The rows ``x0`` ``(n, d)`` of a table, ``answers`` ``(n, d)`` of those ``answered`` ``(n,)``, and ``decisions``.
 
-    Parameters
-    ----------
-    space : Space
-        The features.
-    x0 : ndarray of shape (n, d)
-        The rows.
-    answers : ndarray of shape (n, d)
-        The answers; the row itself where there is none.
-    answered : ndarray of shape (n,)
-        Whether a row has an answer.
-    decisions : ndarray of shape (k, d)
-        The decisions, in the order of ``table.pointwise``.
-    place : ndarray of shape (k,)
-        The position of the row of each decision: labels may be duplicated.
-    target : str
-        The target in words; empty where rows have different ones.
+    Where there is no answer, the row itself stands for it. Decisions ``(k, d)`` are in the order of
+    ``table.pointwise``, each with the ``place`` ``(k,)`` of its row, as labels may be duplicated. ``target`` is in
+    words, empty where rows have different ones.
     """
 
     space: Space
@@ -104,21 +63,24 @@ class EncodedRows:
         return EncodedRows(self.space, *picked, self.target)
 
 
-def stack_encoded(rows: Sequence[EncodedRow]) -> EncodedRows | None:
-    """Stack rows of one space; None if there are none."""
+def _encode_one(space: Space, x0: Array, answer: Array | None, decisions: Array, target: str = "") -> EncodedRows:
+    """Return one row ``(d,)`` with its answer ``(d,)``, if it has one, and its decisions ``(k, d)``."""
+    aim, answered = (x0 if answer is None else answer)[None, :], np.array([answer is not None])
+    return EncodedRows(space, x0[None, :], aim, answered, decisions, np.zeros(len(decisions), dtype=int), target)
+
+
+def _stack_encoded(rows: Sequence[EncodedRows]) -> EncodedRows | None:
+    """Stack single rows of one space; None if there are none."""
     if not rows:
         return None
-    space, targets = rows[0].space, {row.target for row in rows if row.target}
-    x0 = np.array([row.x0 for row in rows]).reshape(len(rows), len(space))
-    return EncodedRows(
-        space=space,
-        x0=x0,
-        answers=np.array([row.x0 if row.answer is None else row.answer for row in rows]).reshape(x0.shape),
-        answered=np.array([row.answer is not None for row in rows], dtype=bool),
-        decisions=np.vstack([row.decisions for row in rows]),
-        place=np.repeat(np.arange(len(rows)), [len(row.decisions) for row in rows]),
-        target=targets.pop() if len(targets) == 1 else "",
+    names = ("x0", "answers", "answered", "decisions")
+    x0, answers, answered, decisions = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
+    place, targets = (
+        np.repeat(np.arange(len(rows)), [len(row.place) for row in rows]),
+        {row.target for row in rows} - {""},
     )
+    target = targets.pop() if len(targets) == 1 else ""
+    return EncodedRows(rows[0].space, x0, answers, answered, decisions, place, target)
 
 
 class RowFacts(NamedTuple):
@@ -167,7 +129,7 @@ class Record:
     answer: dict[str, Any]
     changes: pd.DataFrame
     rules: tuple[str, ...]
-    encoded: EncodedRow
+    encoded: EncodedRows
     facts: RowFacts | None = None
 
 
@@ -182,7 +144,7 @@ def record_of(explanation: Explanation) -> Record:
         describe_answer(explanation.answer),
         explanation.changes(),
         tuple(rule.label for rule in explanation.rules),
-        EncodedRow(
+        _encode_one(
             explanation.space,
             explanation.x0,
             None if explanation.answer is None else explanation.answer.decision.x,
@@ -247,7 +209,7 @@ def failure_of(error: Exception | str, space: Space, x0: Array, seed: int, n_cal
         describe_answer(None),
         pd.DataFrame(columns=_CHANGES),
         (),
-        EncodedRow(space, x0, None, np.zeros((0, len(space)))),
+        _encode_one(space, x0, None, np.zeros((0, len(space)))),
     )
 
 
@@ -599,7 +561,7 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         answers=pd.DataFrame([record.answer for record in records], index=keys),
         rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
         moves=_stack_changes([record.changes for record in records], keys),
-        encoded=stack_encoded([record.encoded for record in records]),
+        encoded=_stack_encoded([record.encoded for record in records]),
         facts=tuple(record.facts for record in records),
     )
 

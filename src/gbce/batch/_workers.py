@@ -16,8 +16,6 @@ import numpy as np
 
 from gbce.base import Array
 
-__all__ = ["Packed", "count_workers", "run_tasks"]
-
 T = TypeVar("T")
 Task = tuple[Any, ...]  # a key, and the arguments
 
