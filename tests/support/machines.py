@@ -32,6 +32,8 @@ _IMPORTING_HEAVY = ("tests/predictors", "tests/search")
 # Tools for the service: models of MLflow, and requests that its description allows or forbids.
 _SERVING = {"MLflow": ("mlflow>=3.17", "tests/serve/test_mlflow_models.py"),
             "schemathesis": ("schemathesis>=4.30", "tests/serve/test_requests.py")}  # fmt: skip
+# Engines that explain tables in parts, and one that reads what is stored; Spark needs Java 17.
+_ENGINES = ("pyspark>=4.0", "ray>=2.50", "duckdb>=1.4")
 HEAVY = ("catboost>=1.2", "torch==2.13.0")  # what the test extra leaves out for its size
 # Dependencies that are not installed with gbce, but that its dependencies have to get along with: of these, too, the
 # lowest version that the extras declare.
@@ -89,6 +91,7 @@ VARIATIONS = (
     Variation("Python 3.13", python="python3.13"),
     Variation("lowest versions of all dependencies", python="python3.11", packages=lowest_versions()),
     Variation("with catboost and torch", packages=HEAVY, tests=_IMPORTING_HEAVY),
+    Variation("with Spark, Ray and DuckDB", packages=_ENGINES, tests=("tests/batch/test_engines.py",)),
     *(Variation(f"with {name}", packages=(package,), tests=(test,)) for name, (package, test) in _SERVING.items()),
 )
 
