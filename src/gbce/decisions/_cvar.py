@@ -159,16 +159,12 @@ class Tail:
 
 @dataclass(frozen=True)
 class Race:
-    """A race between ``n`` candidates by the tail mean of their losses; ties go to the smaller ``distance`` ``(n,)``.
-
-    ``evaluate(positions, copies)`` returns losses ``(k, n, K)``. ``known`` ``(n, 1, K)`` are losses without noise,
-    which serve as one more copy in the first round.
-    """
+    """A race between ``n`` candidates by the tail mean of losses; ties go to the smaller ``distance`` ``(n,)``."""
 
     evaluate: Callable[[Array, slice], Losses]
     tail: Tail
     distance: Array
-    known: Losses | None = None
+    known: Losses | None = None  # without noise (n, 1, K): one more copy in the first round
 
     def run(self, rounds: list[Round]) -> list[Array]:
         """Return the positions of all candidates, then of those left after each affordable round, the best first."""

@@ -95,12 +95,8 @@ def refit_share(scene: Scene, noise: Noise | None, x: Array, copies: int, spread
 
 
 def confirms(shares: Array, weights: Array, probability: float, confidence: float) -> bool:
-    """Whether enough refits accept a point, given their acceptance rates under noise ``(R,)``.
-
-    A refit accepts it at ``probability`` or more. The lower confidence bound of the accepting share must be at least
-    ``probability``; where refits are too few to show that, all must accept. The risk is split over the points that may
-    be tested one after another (Bonferroni): otherwise the luckiest of several would pass.
-    """
+    """Whether refits with acceptance rates ``(R,)`` show that enough of them accept; if they are few, all must."""
+    # split over the points that may be tested one after another (Bonferroni): else the luckiest of several would pass
     risk, n = (1.0 - confidence) / len(SPREADS), len(shares)
     accepting = float((shares >= probability - WIDE_ROUNDING) @ weights)
     enough = min(probability, lower_bound(1.0, n, risk))

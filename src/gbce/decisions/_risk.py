@@ -115,9 +115,8 @@ def require_switch(rule: Rule, *names: str) -> None:
 class Trials:
     """Sequential tests of candidates, each under fresh noise.
 
-    The probability of accepting any candidate that falls short is at most ``risk``: the first trial spends half of it,
-    the next half of the rest, and so on. ``success(candidate, n)`` draws up to ``n`` fresh ``copies`` and returns the
-    share of successes and how many the budget allowed.
+    Any candidate that falls short is accepted with probability ``risk`` at most: the first trial spends half of it, the
+    next half of the rest. ``success(candidate, n)`` returns the share of successes, and how many the budget allowed.
     """
 
     success: Callable[[int, int], tuple[float, int]]
@@ -193,13 +192,9 @@ def lower_bound(share: float, n: int, risk: float) -> float:
 
 
 def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, population: Array, n: int, size: float) -> Array:
-    """Propose at most ``n`` admissible points ``(k, d)`` around ``x`` ``(d,)``.
-
-    Most steps are fractions of the difference of two members of ``population`` ``(m, d)`` (differential evolution;
-    Storn and Price, 1997), so that they have the lengths and directions of the region of good candidates; a category
-    takes the level of one of them. The others go towards the row. None costs more than the dearest of the population,
-    so that all are about as probable under the prior as the draws.
-    """
+    """Propose at most ``n`` admissible points ``(k, d)`` around ``x`` ``(d,)``, none dearer than the ``population``."""
+    # fractions of the difference of two members (differential evolution; Storn and Price, 1997) have the lengths and
+    # directions of the region of good candidates; a category takes the level of one of them
     rng, space, free, x0 = scene.rng, scene.space, scene.free, scene.x0
     if len(free) == 0 or len(population) == 0:
         return np.zeros((0, len(x)))

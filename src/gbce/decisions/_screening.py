@@ -58,16 +58,12 @@ TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed t
 
 @dataclass
 class Screening:
-    """Success rates of candidates ``x`` ``(k, d)``, nearest first, under common random noise.
-
-    ``few`` and ``many`` ``(n, d)`` are the offsets of the first stages and of the confirmation; ``share`` ``(k,)`` is
-    the success rate under the first ``copies`` ``(k,)`` of the few.
-    """
+    """Success rates ``share`` of candidates ``x`` ``(k, d)`` under the first ``copies`` ``(k,)`` of ``few``."""
 
     noisy: UnderNoise
     x: Array
-    few: Array
-    many: Array
+    few: Array  # offsets (n, d), common to all candidates, of the first stages
+    many: Array  # and of the confirmation
     share: Array
     copies: Array
 
@@ -288,16 +284,8 @@ def _accept_all(x: Array) -> Array:
 class PromiseSearch:
     """Search through candidates ``x`` ``(k, d)``, the cheapest first, until one keeps the promise.
 
-    Parameters
-    ----------
-    cost : function of points ``(n, d)``
-        Their costs ``(n,)``.
-    tidy : function of points ``(n, d)``
-        Rounds points that the search itself proposes.
-    holds_elsewhere : function of points ``(n, d)``
-        Whether they hold in other respects, such as under refitted models; called for promising ones only.
-    tried : int
-        Trials of earlier searches for the same promise, whose share of the risk is spent.
+    ``tidy`` rounds proposed points; ``holds_elsewhere`` is asked of promising ones, such as by refitted models;
+    ``tried`` are trials of earlier searches for the same promise, whose share of the risk is spent.
     """
 
     noisy: UnderNoise

@@ -56,24 +56,12 @@ class Steps(NamedTuple):
 
 
 def best_order(weight: Array, before: Sequence[int], possible: Array, chance: Array, loss: Array) -> Steps | None:
-    """Return the best sequence of changes; None if no sequence is possible.
+    """Return the best sequence of changes with ``weight`` ``(m,)``; None if no sequence is possible.
 
-    It minimises, in this order: how many changes are made together with others, which is only necessary where the rules
-    between columns allow no other way; the expected weight spent before the target is reached, if one could stop after
-    any step; and the loss before each step times its weight.
+    It minimises how many changes are made together, then the expected weight spent before the target is reached, then
+    the loss before each step times its weight. Over sets of changes, bit masks as in ``before``, are ``(2**m,)``:
+    whether a set keeps all rules, its probability of reaching, and its loss.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (m,)
-        Effort or time of each change.
-    before : sequence of int
-        For each change, those that must be made earlier, as a bit mask.
-    possible, chance, loss : ndarray of shape (2**m,)
-        For each set of changes, as a bit mask: whether the row with these changes keeps all rules, its probability of
-        reaching the target, and its loss.
-
-    Examples
-    --------
     >>> chance, loss = np.array([0.0, 0.8, 0.0, 1.0]), np.array([3.0, 1.0, 2.0, 0.0])
     >>> best_order(np.ones(2), [0, 0], np.ones(4, dtype=bool), chance, loss).masks  # the first change alone often does
     (1, 2)
