@@ -47,48 +47,21 @@ class Strategies:
     """Sets of moves that reach the target, with the draws that need them and points that make them; plain data.
 
     ``m`` draws, ``u`` sets of moves that they need, ``p`` points, ``t`` sets of columns by which nothing was found.
-
-    Parameters
-    ----------
-    index : int array of shape (m,)
-        Positions of the draws in the pool; empty if the pool was dropped.
-    weights : array of shape (m,)
-        Their weights, which sum to one.
-    which : int array of shape (m,)
-        The set that each of them needs, -1 if it misses the target.
-    needs : int8 array of shape (u, d)
-        Direction in which each column moves: 1, -1, or 0 if it stays; 1 for another level of a category, 2 for a value
-        that becomes missing or known.
-    x : array of shape (p, d)
-        Points that reach the target by the model's own ``predict``: for each set of moves the cheapest found, and the
-        cheapest that is reliable, if another one.
-    outputs : array of shape (p,)
-        The first model's output.
-    reliability : array of shape (p,)
-        Probability of reaching under execution noise, from ``copies`` noisy copies.
-    holds : bool array of shape (p,)
-        Whether the point is reliable, as :class:`gbce.Reliable` judges.
-    strategy : int array of shape (p,)
-        The strategy that a point represents, in the order of their shares when they were found; -1 for others.
-    missed : bool array of shape (t, d)
-        Sets of columns by which no point was found that reaches.
-    proofs : tuple of t str
-        Sentence of the proof that none can, empty without one.
-    copies : int
-        Noisy copies of each point.
     """
 
-    index: Array
-    weights: Array
-    which: Array
+    index: Array  # (m,), positions of the draws in the pool; empty if the pool was dropped
+    weights: Array  # (m,), theirs, which sum to one
+    which: Array  # (m,), the set that each of them needs, -1 if it misses the target
+    # (u, d): 1, -1, or 0 if a column stays; 1 for another level, 2 for a value that becomes missing or known
     needs: Array
+    # (p, d), by the model's own predict: for each set the cheapest point found, and the cheapest that is reliable
     x: Array
-    outputs: Array
-    reliability: Array
-    holds: Array
-    strategy: Array
-    missed: Array
-    proofs: tuple[str, ...]
+    outputs: Array  # (p,), of the first model
+    reliability: Array  # (p,), probability of reaching under execution noise, from ``copies`` noisy copies
+    holds: Array  # (p,), whether the point is reliable, as :class:`gbce.Reliable` judges
+    strategy: Array  # (p,), which strategy it represents, in the order of shares when they were found; -1 for others
+    missed: Array  # (t, d), sets of columns by which no point was found
+    proofs: tuple[str, ...]  # t sentences that none can be found, empty without a proof
     copies: int
 
     def reweigh(self, before: Draws, after: Draws, inside: Array | None = None) -> "Strategies | None":
