@@ -36,7 +36,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
-_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof", "doubt"), ("reliability", "survival")
+_ANSWER_FIGURES = {"reliability": Share, "survival": Share, "expected": Mean}
 # arrays of the parts that a file may have; their other fields are plain data
 _EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
 _STRATEGY_ARRAYS = (
@@ -291,16 +291,10 @@ def _kept_decisions(explanation: Explanation) -> tuple[Decision, ...]:
 
 def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
     """Return an answer without its decision as plain data."""
-    if answer is None:
-        return None
-    shares = {name: getattr(answer, name) for name in _SHARES}
-    return (
-        {name: getattr(answer, name) for name in _ANSWER_FIELDS}
-        | {name: None if share is None else list(share) for name, share in shares.items()}
-        | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
-        | {"expected": None if answer.expected is None else list(answer.expected)}
-        | {"against": list(answer.against)}
-    )
+    written = _write_part(answer, ("query", "decision"))
+    if answer is not None and written is not None:
+        written["safe"] = None if answer.safe is None else _write_safe(answer.safe)
+    return written
 
 
 def _write_safe(box: SafeBox) -> dict[str, Any]:
@@ -316,11 +310,10 @@ def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
 
 
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
-    held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
-    held["safe"] = None if written["safe"] is None else _read_safe(written["safe"], query.space)
-    held["against"] = tuple(written["against"])
-    held["expected"] = None if written["expected"] is None else Mean(*written["expected"])
-    return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
+    figures = {name: written[name] and kind(*written[name]) for name, kind in _ANSWER_FIGURES.items()}
+    safe = None if written["safe"] is None else _read_safe(written["safe"], query.space)
+    held = written | figures | {"safe": safe, "against": tuple(written["against"])}
+    return Answer(query=query, decision=decision, **held)
 
 
 def _write_decisions(explanation: Explanation) -> dict[str, Any]:
