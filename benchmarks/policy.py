@@ -49,7 +49,7 @@ from gbce.policy import AnsweredRows, actions
 from gbce.policy._action import apply_action
 
 KS = (1, 3, 5)
-GIVEN, MEASURED = 60, 400  # rows; of a small table half and half
+GIVEN, MEASURED = 40, 400  # rows; of a small table half and half
 N_TABLES = 200  # simulated
 TRUTH = 4_000  # other rows of each simulated table
 
@@ -182,64 +182,40 @@ class _Counted:
         return float((self.predict(X) == np.asarray(y)).mean())
 
 
-@dataclass(frozen=True)
-class Answered:
-    """The rows given to gbce, explained."""
-
-    explainer: gbce.Explainer
-    space: gbce.Space
-    table: gbce.ExplanationTable
-    seconds: float
-
-
-def answer(case: Case) -> Answered:
-    """Explain the rows that gbce is given."""
-    start = time.perf_counter()
+def by_gbce(case: Case) -> dict[int, Found]:
+    """Explain the given rows and run ``policy.actions`` once, for the largest k: smaller sets are the first of it."""
+    start = time.process_time()
     space = gbce.Space.infer(case.data, immutable=list(case.fixed))
     explainer = gbce.Explainer(case.model, case.data, space=space)
+    ranges = case.ranges()
+    prices = {name: 1.0 / ranges[name] if name in ranges and ranges[name] > 0 else 1.0 for name in case.data.columns}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # single rows that could not be explained are counted as not covered
         table = explainer.explain_many(case.given, case.wish, seed=0, posterior=False, progress=False)
-    return Answered(explainer, space, table, time.perf_counter() - start)
-
-
-def by_gbce(case: Case, rows: Answered, worths: dict[int, float] | None = None) -> dict[int, Found]:
-    """Run ``policy.actions``, nested: one run for the largest k, or one for each k where a worth is given for each."""
-    explainer, space, table, answered = rows.explainer, rows.space, rows.table, rows.seconds
-    ranges = case.ranges()
-    prices = {name: 1.0 / ranges[name] if name in ranges and ranges[name] > 0 else 1.0 for name in case.data.columns}
+    found = actions(table, KS[-1], explainer=explainer, prices=prices, seed=0, choosing=0.6)
+    seconds = time.process_time() - start
     results = {}
-    for k in KS if worths else KS[-1:]:
-        start = time.perf_counter()
-        found = actions(
-            table, k, explainer=explainer, prices=prices, seed=0, worth=worths[k] if worths else None, choosing=0.6
-        )
-        seconds = answered + time.perf_counter() - start
-        for size in (k,) if worths else KS:
-            some = found.first(min(size, max(len(found.coverage), 1))) if len(found) else found
-            share = some.coverage[-1] if len(some) else None
-            promised = (share.share, share.low, share.high, share.n) if share else (0.0, 0.0, 0.0, 1)
-            results[size] = Found(
-                _gbce_costs(case, space, some, worths[size] if worths else np.inf), promised,
-                float(np.mean([len(one.moves) for one in some.actions])) if len(some) else 0.0,
-                sum(space.names[j] in case.fixed for one in some.actions for j in one.columns),
-                seconds, table.n_model_rows + found.n_model_rows,
-            )  # fmt: skip
+    for k in KS:
+        some = found.first(min(k, max(len(found.coverage), 1))) if len(found) else found
+        share = some.coverage[-1] if len(some) else None
+        promised = (share.share, share.low, share.high, share.n) if share else (0.0, 0.0, 0.0, 1)
+        results[k] = Found(
+            partial(_gbce_costs, case, space, some), promised,
+            float(np.mean([len(one.moves) for one in some.actions])) if len(some) else 0.0,
+            sum(space.names[j] in case.fixed for one in some.actions for j in one.columns),
+            seconds, table.n_model_rows + found.n_model_rows,
+        )  # fmt: skip
     return results
 
 
-def _gbce_costs(case: Case, space: gbce.Space, found: Any, worth: float) -> Callable[[pd.DataFrame], np.ndarray]:
-    def costs(rows: pd.DataFrame) -> np.ndarray:
-        x0 = space.encode(rows)
-        listed = [np.full(len(rows), np.inf)]
-        for action in found.actions:
-            x, possible = space.settle_each(apply_action(action, x0), x0)
-            after = space.frame(np.where(possible[:, None], x, x0)).set_axis(rows.index)
-            cost = np.where(possible, case.serve(rows, after), np.inf)
-            listed.append(np.where(cost <= worth * (1 + 1e-9), cost, np.inf))
-        return np.column_stack(listed)
-
-    return costs
+def _gbce_costs(case: Case, space: gbce.Space, found: Any, rows: pd.DataFrame) -> np.ndarray:
+    x0 = space.encode(rows)
+    listed = [np.full(len(rows), np.inf)]
+    for action in found.actions:
+        x, possible = space.settle_each(apply_action(action, x0), x0)
+        after = space.frame(np.where(possible[:, None], x, x0)).set_axis(rows.index)
+        listed.append(np.where(possible, case.serve(rows, after), np.inf))
+    return np.column_stack(listed)
 
 
 def by_glance(case: Case) -> dict[int, Found]:
@@ -251,7 +227,7 @@ def by_glance(case: Case) -> dict[int, Found]:
     floats = dict.fromkeys(case.numbers, float)  # it puts fractions into columns of integers
     data, given = case.data.astype(floats), case.given.astype(floats)
     for k in KS:
-        model, start = _Counted(case), time.perf_counter()
+        model, start = _Counted(case), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             method = C_GLANCE(model, initial_clusters=min(100, len(given)), final_clusters=k, verbose=False)
@@ -261,7 +237,7 @@ def by_glance(case: Case) -> dict[int, Found]:
                 categorical_features_names=texts, cf_generator="RandomSampling", cluster_action_choice_algo="max-eff",
             )  # fmt: skip
             covered, _ = method.explain_group(given)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         found = method.global_actions()
         changed = [[n for n in one.index if one[n] != "-" and not (n in case.numbers and one[n] == 0)] for one in found]
         results[k] = Found(
@@ -290,7 +266,7 @@ def _glance_costs(case: Case, found: list[pd.Series]) -> Callable[[pd.DataFrame]
 
 def by_directions(case: Case) -> dict[int, Found]:
     """GLOBE-CE in its main steps: random directions of up to three columns, scaled for each row; greedy choice of k."""
-    model, start, rng = _Counted(case), time.perf_counter(), np.random.default_rng(0)
+    model, start, rng = _Counted(case), time.process_time(), np.random.default_rng(0)
     free = [name for name in case.data.columns if name not in case.fixed]
     ranges = case.ranges()
 
@@ -320,7 +296,7 @@ def by_directions(case: Case) -> dict[int, Found]:
 
 def by_values(case: Case) -> dict[int, Found]:
     """AReS in its main steps: values that accepted rows often have, in deciles, for everybody; greedy choice of k."""
-    model, start = _Counted(case), time.perf_counter()
+    model, start = _Counted(case), time.process_time()
     accepted = case.data[case.model.predict(case.data) == case.wish]
     model.rows += len(case.data)
     items = []
@@ -369,7 +345,7 @@ def _choose(
             results[k] = Found(
                 partial(costs_of, some=some), (np.isfinite(best).mean(), np.nan, np.nan, len(best)),
                 float(np.mean([len(one) for one in some])), sum(bool(set(one) & set(case.fixed)) for one in some),
-                time.perf_counter() - start, model.rows,
+                time.process_time() - start, model.rows,
             )  # fmt: skip
     return results
 
@@ -406,25 +382,24 @@ def measure(case: Case, method: str, results: dict[int, Found]) -> list[dict[str
     return lines
 
 
-def compare(cases: Any, glance: bool) -> pd.DataFrame:
-    """Run every method on every case."""
-    lines: list[dict[str, Any]] = []
+def compare(cases: Any, glance: bool, parts: Path | None) -> pd.DataFrame:
+    """Run every method on every case, but for what a folder of earlier parts has."""
+    methods = {"C-GLANCE": by_glance} if glance else {}
+    methods |= {"gbce": by_gbce, "GLOBE-CE, reconstructed": by_directions, "AReS, reconstructed": by_values}
+    found = []
     for case in cases:
-        worths = dict.fromkeys(KS, 1.0)
-        if glance:
-            found = by_glance(case)
-            lines += measure(case, "C-GLANCE", found)
-            for k, one in found.items():
-                least = one.cost(case.given).min(axis=1)
-                if np.isfinite(least).any():
-                    worths[k] = float(least[np.isfinite(least)].mean())
-        lines += measure(case, "gbce", by_gbce(case, answered := answer(case)))
-        lines += measure(case, "gbce, worth", by_gbce(case, answered, worths))
-        lines += measure(case, "GLOBE-CE, reconstructed", by_directions(case))
-        lines += measure(case, "AReS, reconstructed", by_values(case))
-        print(f"{case.table}, {case.model_name}: {len(case.given)} rows given, {len(case.measured)} measure",
-              file=sys.stderr)  # fmt: skip
-    return pd.DataFrame(lines)
+        for name, method in methods.items():
+            path = None if parts is None else parts / f"{case.table}, {case.model_name}, {name}.json"
+            if path is not None and path.exists():
+                found.append(pd.read_json(path))
+                continue
+            lines = pd.DataFrame(measure(case, name, method(case)))
+            if path is not None:
+                lines.to_json(path, orient="records")
+            found.append(lines)
+            print(f"{case.table}, {case.model_name}: {len(case.given)} rows given, {len(case.measured)} measure; "
+                  f"{name}, {lines['seconds'].max():.0f} s", file=sys.stderr)  # fmt: skip
+    return pd.concat(found, ignore_index=True)
 
 
 def judge(table: pd.DataFrame) -> pd.DataFrame:
@@ -561,6 +536,7 @@ def main() -> None:
     parser.add_argument("--case", action="append", default=[], help="only this table, such as 'Adult'")
     parser.add_argument("--model", action="append", default=[], help="only this model: forest, boosting or logistic")
     parser.add_argument("--given", type=int, default=GIVEN, help="rows given to every method")
+    parser.add_argument("--parts", type=Path, help="folder in which each method's lines are kept, and not run again")
     parser.add_argument("--intervals", action="store_true", help="only the intervals, in simulated tables")
     parser.add_argument("--tables", type=int, default=N_TABLES, help="simulated tables for each line")
     add_docs_option(parser)
@@ -572,7 +548,7 @@ def main() -> None:
             print(_show(simulate(args.tables)))
         return
     with print_into(" ".join(["policy", *args.model]), args.docs, __doc__):
-        found = compare(_cases(args.case, args.model, args.given), args.aix360 is not None)
+        found = compare(_cases(args.case, args.model, args.given), args.aix360 is not None, args.parts)
         print("Means over the cases\n")
         print(_show(average(found)), "\n")
         print("gbce beside each other method: in how many cases\n")

@@ -9,7 +9,7 @@ import pytest
 import gbce
 from gbce.policy import Action, Move, actions
 from gbce.policy._action import apply_action, list_amounts, propose_actions, vary_action
-from support.policies import approve, lending, lending_rows, simulated_answers
+from support.policies import answered_rows, approve, lending, lending_rows, simulated_answers
 
 K = 3
 
@@ -119,6 +119,22 @@ def test_the_best_k_of_the_candidates_are_at_least_as_good_as_the_nested(explain
         best.first(1)
 
 
+def test_the_last_row_in_a_hundred_is_not_served_at_any_price():
+    """One of 300 rows needs an action that is sixty times as dear; a large worth serves it all the same."""
+    from dataclasses import replace
+
+    space = gbce.Space.infer(pd.DataFrame({"pay": np.r_[np.linspace(40, 59, 299), 0.0]}), scale="raw")
+    explainer = gbce.Explainer(lambda x: x["pay"], space.frame(np.linspace(40.0, 99.0, 60)[:, None]), space=space)
+    rows = answered_rows(np.full(300, 0.95), space=space)
+    x0 = np.r_[np.full(299, 59.0), 0.0][:, None]
+    rows = replace(rows, x0=x0, answers=np.full((300, 1), 60.0), target=gbce.AtLeast(60.0))
+    options = {"explainer": explainer, "with_data": False}
+    found = actions(rows, 1, seed=0, choosing=0.999, **options)  # all rows but one choose
+    assert found.actions[0].moves == (Move(0, "by", 1.0),)
+    assert 0.99 < found.seen[0] < 1.0
+    assert actions(rows, 1, seed=0, choosing=0.999, worth=1e6, **options).seen[0] == 1.0
+
+
 def test_prices_decide_what_changes(explainer, answered):
     paid = actions(answered, 1, explainer=explainer, prices={"pay": 1e4, "years": 1.0, "debt": 1.0}, seed=0, worth=90.0)
     assert "job" not in {explainer.space.names[j] for j in paid.actions[0].columns}
@@ -154,7 +170,7 @@ def test_one_model_row_for_each_pair_that_is_possible_and_a_budget_is_kept(expla
     assert small.n_model_rows <= 3_000
     assert len(small) == 2
     whole = actions(answered, 2, explainer=explainer, seed=0)
-    assert whole.n_model_rows <= 600 * n
+    assert whole.n_model_rows <= 1_200 * n
     with pytest.raises(gbce.BudgetSpentError, match="does not allow one candidate"):
         actions(answered, 2, explainer=explainer, seed=0, max_model_rows=100)
 

@@ -45,7 +45,9 @@ class _Tuning(NamedTuple):
     rounds: int = 6  # of changes around a chosen action
     most_data: int = 500  # rows of the data that choose, with as much weight as the table's at most
     paired: int = 10  # single changes whose pairs are tried
-    others: int = 16  # changes from other candidates that are tried in addition
+    others: int = 40  # changes from other candidates that are tried in addition
+    spared: float = 0.01  # share of the rows that are not served if the others are served for less
+    worths: tuple[float, ...] = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # of a row, in mean least costs
 
 
 _TUNING = _Tuning()
@@ -107,7 +109,8 @@ def actions(
         default cost is the sum of changes in units of each feature's scale, as in ``table.answers``.
     worth : float, optional
         What serving a row is worth, in units of cost: no row is served at more, and actions for few more rows are not
-        chosen where a cheaper one for the others saves more. By default as many rows as possible, then cost.
+        chosen where a cheaper one for the others saves more. By default as many rows as possible, but for one in a
+        hundred if the others are served for less; a large worth serves every one.
     max_columns : int
         Largest number of columns that an action changes.
     keep : iterable of str
@@ -322,80 +325,89 @@ class _Chooser:
         pool = propose_actions(
             space, self.rows.x0[source], self.rows.answers[source], self.allowed, self.max_columns, self.most
         )
-        pool, cost = self.serving.costs(pool, self.reserve)
-        worth = self._worth(cost[inside])
-        candidates = _Candidates(pool, values_of(cost, worth), weights, groups)
-        self._add_moves(candidates, worth)
+        candidates = _Candidates(*self.serving.costs(pool, self.reserve), weights, groups)
+        self._add_moves(candidates)
         if self.exact:
-            found = choose_best(
-                candidates.values[inside], self.k, weights[inside], None if groups is None else groups[inside]
-            )
-            order = self._order(candidates, found.chosen)
-            chosen, known = [candidates.actions[i] for i in order], float(found.proved)
+            values = candidates.values(self._worths(candidates)[0])[inside]
+            found = choose_best(values, self.k, weights[inside], None if groups is None else groups[inside])
+            chosen, known = self._order(candidates, found.chosen), float(found.proved)
         else:
-            chosen, known = self._add_up(candidates, worth)
-        return _Plan(chosen, [group] * len(chosen), list(range(1, len(chosen) + 1)), known)
+            chosen, known = self._add_up(candidates)
+        listed = [candidates.actions[i] for i in chosen]
+        return _Plan(listed, [group] * len(listed), list(range(1, len(listed) + 1)), known)
 
-    def _add_moves(self, candidates: "_Candidates", worth: float) -> None:
+    def _add_moves(self, candidates: "_Candidates") -> None:
         """Add single changes towards rows that reach the target, and pairs of the best of them."""
         singles, cost = self.serving.costs([Action((move,)) for move in self.moves], self.reserve)
         if singles:
-            values = values_of(cost, worth)
-            candidates.add(singles, values)
-            best = np.argsort(-gains_of(values, np.zeros(len(values)), candidates.weights), kind="stable")
+            candidates.add(singles, cost)
+            worth = self._worths(candidates)[0]
+            best = np.argsort(-candidates.weights @ values_of(cost, worth), kind="stable")
             moves = [singles[i].moves[0] for i in best[: _TUNING.paired]]
-            pairs, cost = self.serving.costs(pair_moves(moves, self.max_columns), self.reserve)
-            candidates.add(pairs, values_of(cost, worth))
+            candidates.add(*self.serving.costs(pair_moves(moves, self.max_columns), self.reserve))
 
-    def _add_up(self, candidates: "_Candidates", worth: float) -> tuple[list[Action], float]:
-        """Choose one action after the other; return them and how good they are known to be."""
-        chosen: list[Action] = []
-        best = np.zeros(len(self.weights))
+    def _worths(self, candidates: "_Candidates") -> list[float]:
+        """Return what serving a row is worth: as given; or first more than any saving of cost, then less and less."""
+        if self.worth is not None:
+            return [self.worth]
+        least = candidates.cost.min(axis=1, initial=np.inf)
+        finite = candidates.cost[np.isfinite(candidates.cost)]
+        # one more row counts more than the largest difference of cost over all rows
+        worths = [1.0 + float(finite.max(initial=0.0)) * len(least)]
+        if candidates.groups is None and not self.exact and np.isfinite(least).any():
+            worths += [times * float(least[np.isfinite(least)].mean()) for times in _TUNING.worths]
+        return worths
+
+    def _add_up(self, candidates: "_Candidates") -> tuple[list[int], float]:
+        """Choose one action after the other; return their positions and how good they are known to be."""
+        chosen: list[int] = []
         for _ in range(self.k):
-            at = self._next(candidates, best, worth)
+            at = self._next(candidates, chosen)
             if at is None:
                 break
-            chosen.append(candidates.actions[at])
-            best = np.maximum(best, candidates.values[:, at])
-        total = float(candidates.weights @ best)
-        bound = upper_bound(candidates.values, best, candidates.weights, self.k)
-        return chosen, 1.0 if bound <= 0 else min(total / bound, 1.0)
-
-    def _worth(self, cost: Array) -> float:
-        """Return what serving a row is worth: as given, or more than any saving of cost."""
-        if self.worth is not None:
-            return self.worth
-        finite = cost[np.isfinite(cost)]
-        # one more row counts more than the largest difference of cost over all rows
-        return 1.0 + float(finite.max(initial=0.0)) * max(len(cost), 1)
+            chosen.append(at)
+        values = candidates.values(self._worths(candidates)[0])
+        best = values[:, chosen].max(axis=1, initial=0.0)
+        bound = upper_bound(values, best, candidates.weights, self.k)
+        return chosen, 1.0 if bound <= 0 else min(float(candidates.weights @ best) / bound, 1.0)
 
     def _order(self, candidates: "_Candidates", chosen: Array) -> list[int]:
         """Return the best set with the action that adds most first."""
-        left, order, best = chosen.tolist(), [], np.zeros(len(candidates.values))
+        values = candidates.values(self._worths(candidates)[0])
+        left, order = chosen.tolist(), list[int]()
         while left:
-            at = left[pick_next(candidates.values[:, left], best, candidates.weights, candidates.groups)]
-            best = np.maximum(best, candidates.values[:, at])
-            order.append(at)
-            left.remove(at)
+            best = values[:, order].max(axis=1, initial=0.0)
+            order.append(left.pop(pick_next(values[:, left], best, candidates.weights, candidates.groups)))
         return order
 
-    def _next(self, candidates: "_Candidates", best: Array, worth: float) -> int | None:
-        """Return the position of the next action: the best candidate, or the best of those around it."""
+    def _next(self, candidates: "_Candidates", chosen: list[int]) -> int | None:
+        """Return the next action: the one that serves most rows, or a cheaper one that serves hardly fewer."""
+        found = [self._climb(candidates, chosen, worth) for worth in self._worths(candidates)]
+        if found[0] is None:
+            return None
+        served, paid = zip(*(candidates.count([*chosen, at]) for at in found if at is not None), strict=True)
+        enough = np.array(served) >= max(served) - _TUNING.spared * candidates.weights.sum()
+        return [at for at in found if at is not None][int(np.argmin(np.where(enough, paid, np.inf)))]
+
+    def _climb(self, candidates: "_Candidates", chosen: list[int], worth: float) -> int | None:
+        """Return the candidate that adds most, after adding those around it as long as one is better."""
         if not candidates.actions:
             return None
-        at = pick_next(candidates.values, best, candidates.weights, candidates.groups)
-        gains = gains_of(candidates.values, best, candidates.weights)
+        values = candidates.values(worth)
+        best = values[:, chosen].max(axis=1, initial=0.0)
+        at = pick_next(values, best, candidates.weights, candidates.groups)
+        gains = gains_of(values, best, candidates.weights)
         if gains[at] <= 0:
             return None
         top = np.argsort(-gains, kind="stable")
         others = _list_moves([candidates.actions[i] for i in top], _TUNING.others)
         for _ in range(_TUNING.rounds):
             around = vary_action(self.rows.space, candidates.actions[at], others, self.max_columns)
-            around = [one for one in around if self._fits(one)]
-            listed, cost = self.serving.costs(around, self.reserve)
-            candidates.add(listed, values_of(cost, worth))
+            listed, cost = self.serving.costs([one for one in around if self._fits(one)], self.reserve)
+            candidates.add(listed, cost)
             tried = [at, *(candidates.position[one] for one in listed)]
-            better = tried[pick_next(candidates.values[:, tried], best, candidates.weights, candidates.groups)]
+            values = values_of(candidates.cost[:, tried], worth)
+            better = tried[pick_next(values, best, candidates.weights, candidates.groups)]
             if better == at:
                 break
             at = better
@@ -406,19 +418,30 @@ class _Chooser:
 
 
 class _Candidates:
-    """Actions with their values at the rows ``(n, m)``, to which others are added."""
+    """Actions with their costs at the rows ``(n, m)``, to which others are added."""
 
-    def __init__(self, actions: Sequence[Action], values: Array, weights: Array, groups: Array | None) -> None:
-        self.actions, self.values, self.weights, self.groups = list(actions), values, weights, groups
+    def __init__(self, actions: Sequence[Action], cost: Array, weights: Array, groups: Array | None) -> None:
+        self.actions, self.cost, self.weights, self.groups = list(actions), cost, weights, groups
         self.position = {action: i for i, action in enumerate(self.actions)}
 
-    def add(self, actions: Sequence[Action], values: Array) -> None:
+    def add(self, actions: Sequence[Action], cost: Array) -> None:
         """Add actions that are not there yet."""
         new = [i for i, action in enumerate(actions) if action not in self.position]
         for i in new:
             self.position[actions[i]] = len(self.actions)
             self.actions.append(actions[i])
-        self.values = np.column_stack([self.values, values[:, new]])
+        self.cost = np.column_stack([self.cost, cost[:, new]])
+
+    def values(self, worth: float) -> Array:
+        """Return what each action is worth to each row ``(n, m)``."""
+        return values_of(self.cost, worth)
+
+    def count(self, chosen: list[int]) -> tuple[float, float]:
+        """Return the weight of the rows that chosen actions serve, and what it costs, the dearest for others."""
+        least = self.cost[:, chosen].min(axis=1)
+        served = np.isfinite(least)
+        most = least[served].max(initial=0.0)
+        return float(self.weights @ served), float(self.weights @ np.where(served, least, most))
 
 
 def _list_moves(listed: Sequence[Action], most: int) -> list[Move]:
