@@ -20,13 +20,12 @@ from scipy.special import stdtrit
 from gbce._numerics import seed_number
 from gbce._validation import is_count, is_number, show
 from gbce.base import Array, Target
-from gbce.batch import label_groups
 from gbce.budget import BudgetSpentError, budget_of
 from gbce.explanation import Mean, Share
 from gbce.policy._action import Action, Move, pair_moves, propose_actions, propose_moves, vary_action
 from gbce.policy._cover import choose_best, gains_of, pick_next, upper_bound, values_of
 from gbce.policy._group_actions import GroupActions
-from gbce.policy._read import AnsweredRows, read_answers
+from gbce.policy._read import AnsweredRows, read_answers, read_groups
 from gbce.policy._serving import Prices, Serving, open_serving, split_data
 from gbce.space import Space
 
@@ -195,13 +194,7 @@ def _reserve(k: int, numbers: Array | None, share: Sharing, n: int) -> int:
 
 
 def _require_options(
-    k: Any,
-    share: Any,
-    worth: Any,
-    max_columns: Any,
-    min_reliability: Any,
-    max_candidates: Any,
-    choosing: Any,
+    k: Any, share: Any, worth: Any, max_columns: Any, min_reliability: Any, max_candidates: Any, choosing: Any
 ) -> None:
     for name, value in (("k", k), ("max_columns", max_columns), ("max_candidates", max_candidates)):
         if not is_count(value):
@@ -218,13 +211,7 @@ def _require_options(
 
 def _select_rows(known: AnsweredRows, groups: Any) -> tuple[AnsweredRows, Array | None]:
     """Return the rows that have to be served, and their groups if there are any."""
-    listed: Array | None = None
-    if groups is not None:
-        if isinstance(groups, str):
-            if groups not in known.space.names:
-                raise ValueError(f"groups: there is no column {groups!r}; columns are {list(known.space.names)}")
-            groups = known.space.readable(known.x0)[groups].tolist()
-        listed = label_groups(groups, known.labels).to_numpy()
+    listed = None if groups is None else read_groups(groups, known)
     needed = np.flatnonzero(~known.already & ~known.failed)
     if len(needed) < 2:
         raise ValueError(
@@ -403,7 +390,8 @@ class _Chooser:
         others = _list_moves([candidates.actions[i] for i in top], _TUNING.others)
         for _ in range(_TUNING.rounds):
             around = vary_action(self.rows.space, candidates.actions[at], others, self.max_columns)
-            listed, cost = self.serving.costs([one for one in around if self._fits(one)], self.reserve)
+            around = [one for one in around if self.allowed[list(one.columns)].all()]
+            listed, cost = self.serving.costs(around, self.reserve)
             candidates.add(listed, cost)
             tried = [at, *(candidates.position[one] for one in listed)]
             values = values_of(candidates.cost[:, tried], worth)
@@ -412,9 +400,6 @@ class _Chooser:
                 break
             at = better
         return at
-
-    def _fits(self, action: Action) -> bool:
-        return all(self.allowed[j] for j in action.columns)
 
 
 class _Candidates:

@@ -7,7 +7,6 @@ expected number under a budget is a knapsack, solved by mixed-integer programmin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,8 @@ from scipy.signal import fftconvolve
 from gbce._validation import is_count, is_number, show
 from gbce.base import Array
 from gbce.explanation import number_text
-from gbce.files import to_json
 from gbce.policy._read import AnsweredRows, read_answers
+from gbce.policy._result import PolicyResult
 from gbce.policy._serving import Prices
 from gbce.space import plain_records
 
@@ -78,7 +77,7 @@ class _Best(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Allocation:
+class Allocation(PolicyResult):
     """Whom to help under a budget, and what more or less money would do.
 
     Made by :func:`gbce.policy.allocate`. ``print`` shows the sentences.
@@ -149,9 +148,6 @@ class Allocation:
         spent = number_text(self.spent, 4)
         return f"<Allocation: {len(self)} of {len(self.labels)} rows for {spent}; print(...) says more>"
 
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
     @property
     def sentences(self) -> list[str]:
         """Whom to help, what it costs and what it brings, one sentence each."""
@@ -195,23 +191,14 @@ class Allocation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: strings, finite numbers, booleans, None, lists and mappings."""
-        return {
-            "budget": self.budget,
-            "spent": self.spent,
+        plain = ("budget", "spent", "at_least", "chance", "proved", "prices")
+        return {name: getattr(self, name) for name in plain} | {
             "expected": list(self.expected),
             "likely": list(self.likely),
-            "at_least": self.at_least,
-            "chance": self.chance,
-            "proved": self.proved,
-            "prices": self.prices,
             "rows_without_answer": self.n_without,
             "rows": plain_records(self.rows),
             "frontier": plain_records(self.frontier),
         }
-
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write it to ``path`` atomically and return the path."""
-        return to_json(self.to_dict(), path)
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Plot the rows that reach the target against the money; see :func:`gbce.plots.plot_allocation`."""

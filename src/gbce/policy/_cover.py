@@ -6,8 +6,7 @@ best action each time therefore reaches at least ``1 - 1/e`` of the best total f
 1978), and ``total + the k largest gains left`` is an upper bound of that best. The best k is a mixed-integer program.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -33,10 +32,7 @@ def gains_of(values: Array, best: Array, weights: Array) -> Array:
 
 
 def pick_next(values: Array, best: Array, weights: Array, groups: Array | None = None) -> int:
-    """Return the action that adds most; with groups ``(n,)``, to the group that is served least so far.
-
-    ``groups`` are numbers from zero. Ties go to what adds most in total, then to the first.
-    """
+    """Return the action that adds most; with groups ``(n,)``, from zero, to the group that is served least so far."""
     total = gains_of(values, best, weights)
     if groups is None:
         return int(np.argmax(total))
@@ -54,8 +50,7 @@ def upper_bound(values: Array, best: Array, weights: Array, k: int) -> float:
     return float(weights @ best + left.sum())
 
 
-@dataclass(frozen=True)
-class Cover:
+class Cover(NamedTuple):
     """The best set: its positions, its total, and whether the solver proved it."""
 
     chosen: Array
@@ -64,11 +59,7 @@ class Cover:
 
 
 def choose_best(values: Array, k: int, weights: Array, groups: Array | None = None, *, seconds: float = 60.0) -> Cover:
-    """Return the ``k`` actions of most worth, by mixed-integer programming.
-
-    With groups ``(n,)``, numbers from zero, the group whose share of rows served is least has as large a share as
-    possible, and among such sets the total is largest.
-    """
+    """Return the ``k`` actions of most worth; with groups ``(n,)``, of those that serve the least served one most."""
     n, m = values.shape
     rows, columns = np.nonzero(values > 0)
     if len(rows) > MOST_PAIRS:
@@ -80,9 +71,8 @@ def choose_best(values: Array, k: int, weights: Array, groups: Array | None = No
     pairs = np.arange(p)
     # y_a for actions, z for pairs, and t, the least share of a group, if there are groups
     one_each = coo_array((np.ones(p), (rows, m + pairs)), shape=(n, m + p))
-    opened = coo_array(
-        (np.r_[np.ones(p), -np.ones(p)], (np.r_[pairs, pairs], np.r_[m + pairs, columns])), shape=(p, m + p)
-    )
+    signs = np.r_[np.ones(p), -np.ones(p)]
+    opened = coo_array((signs, (np.r_[pairs, pairs], np.r_[m + pairs, columns])), shape=(p, m + p))
     at_most_k = coo_array((np.ones(m), (np.zeros(m, dtype=int), np.arange(m))), shape=(1, m + p))
     blocks = [
         LinearConstraint(csr_array(vstack([one_each, opened, at_most_k])), -np.inf, np.r_[np.ones(n), np.zeros(p), k])

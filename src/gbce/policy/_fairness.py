@@ -6,7 +6,6 @@ of it stands beside what other rows would.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,9 @@ from gbce._validation import is_number, is_whole, show
 from gbce.base import Array
 from gbce.batch import ExplanationTable
 from gbce.explanation import number_text
-from gbce.files import to_json
-from gbce.policy._asking import ask_models
 from gbce.policy._pooling import PooledMeans, moderate, pool_means
-from gbce.policy._read import AnsweredRows, read_answers, read_groups
+from gbce.policy._read import AnsweredRows, ask_models, read_answers, read_groups
+from gbce.policy._result import PolicyResult
 from gbce.space import plain_records
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ _BOTH = 0.5  # the order in which a gap is taken apart does not matter: both are
 
 
 @dataclass(frozen=True, eq=False)
-class Fairness:
+class Fairness(PolicyResult):
     """Recourse by group, as plain data. Made by :func:`gbce.policy.fairness`.
 
     Parameters
@@ -101,9 +99,6 @@ class Fairness:
             )
         return [*lines, self.note] if self.note else lines
 
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
     def __repr__(self) -> str:
         return f"<Fairness: {len(self.groups)} groups against {self.reference!r}; print(...) says more>"
 
@@ -117,10 +112,6 @@ class Fairness:
             "meanings": dict(_MEANINGS),
             "note": self.note,
         }
-
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write it atomically to ``path`` and return the path."""
-        return to_json(self.to_dict(), path)
 
     def plot(self, measure: str = "cost", *, ax: "Axes | None" = None) -> "Axes":
         """Plot a measure by group, see :func:`gbce.plots.plot_fairness`."""

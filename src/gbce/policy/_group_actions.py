@@ -1,7 +1,6 @@
 """The result for group actions: the actions in words, whom each serves, and what they promise for other rows."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pandas as pd
 from gbce._validation import is_count
 from gbce.base import Array
 from gbce.explanation import Mean, Share, number_text
-from gbce.files import to_json
 from gbce.policy._action import Action, apply_action
+from gbce.policy._result import PolicyResult
 from gbce.space import Space, plain_records
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _IN_FULL = 1_000.0  # costs from here on are written without decimals, by conven
 
 
 @dataclass(frozen=True, eq=False)
-class GroupActions:
+class GroupActions(PolicyResult):
     """At most k actions, whom each serves, and what they promise for rows that took no part in the choice.
 
     Made by :func:`gbce.policy.actions`. ``print`` shows the sentences.
@@ -105,9 +104,6 @@ class GroupActions:
         found = f"{self._percent(self.coverage[-1])} of other rows" if self.coverage else "no action found"
         return f"<GroupActions: {len(self)} actions for {len(self.labels)} rows, {found}; print(...) shows them>"
 
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
     @property
     def sentences(self) -> list[str]:
         """The actions and what they promise, one sentence each."""
@@ -124,16 +120,10 @@ class GroupActions:
             rows = f"{n:,} row{'s' * (n != 1)}"
             lines.append(f"{number + 1}. {words[0].upper()}{words[1:]}{who}: best for {rows}{cost}.")
         share, mean = self.coverage[-1], self.cost[-1]
-        lines.append(
-            f"Of the rows that took no part in the choice, {self._percent(share)} reach the target ({self.target})"
-            + (
-                f" at {self._money(mean.mean)} (95%: {_round(mean.low)} to {_round(mean.high)})."
-                if share.share
-                else "."
-            )
-        )
-        for group, shares in self.group_coverage.items():
-            lines.append(f"{group}: {self._percent(shares[-1])}.")
+        paid = f" at {self._money(mean.mean)} (95%: {_round(mean.low)} to {_round(mean.high)})" if share.share else ""
+        reached = f"{self._percent(share)} reach the target ({self.target}){paid}."
+        lines.append(f"Of the rows that took no part in the choice, {reached}")
+        lines += [f"{group}: {self._percent(shares[-1])}." for group, shares in self.group_coverage.items()]
         rest = len(self.labels) - self.n_chosen_on
         return [*lines, f"Chosen on {self.n_chosen_on:,} of the rows at random, measured on the other {rest:,}."]
 
@@ -191,23 +181,13 @@ class GroupActions:
         serves, lines = self.serves, []
         for number, (action, step) in enumerate(zip(self.actions, self.steps, strict=True)):
             own, at = serves == number, step - 1
+            mean = float(self.row_costs[own, number].mean()) if own.any() else float("nan")
+            share, cost = self.coverage[at], self.cost[at]
             lines.append(
-                {
-                    "action": action.describe(self.space),
-                    "rows": int(own.sum()),
-                    "mean_cost": float(self.row_costs[own, number].mean()) if own.any() else float("nan"),
-                    "n_changes": len(action.moves),
-                    "coverage_so_far": self.coverage[at].share,
-                    "coverage_so_far_low": self.coverage[at].low,
-                    "coverage_so_far_high": self.coverage[at].high,
-                    "cost_so_far": self.cost[at].mean,
-                    "cost_so_far_low": self.cost[at].low,
-                    "cost_so_far_high": self.cost[at].high,
-                }
-            )
-        columns = (
-            list(lines[0]) if lines else ["action", "rows", "mean_cost", "n_changes", "coverage_so_far", "cost_so_far"]
-        )
+                [action.describe(self.space), int(own.sum()), mean, len(action.moves), *share[:3], *cost[:3]]
+            )  # fmt: skip
+        so_far = [f"{name}_so_far{end}" for name in ("coverage", "cost") for end in ("", "_low", "_high")]
+        columns = ["action", "rows", "mean_cost", "n_changes", *so_far]
         table = pd.DataFrame(lines, columns=columns, index=pd.RangeIndex(1, len(lines) + 1, name="number"))
         return table if self.group_of_rows is None else table.assign(group=list(self.groups))
 
@@ -232,29 +212,18 @@ class GroupActions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: strings, finite numbers, booleans, None, lists and mappings."""
-        shares = {str(group): [one._asdict() for one in found] for group, found in self.group_coverage.items()}
         actions = plain_records(self.frame())
         for line, action in zip(actions, self.actions, strict=True):
             line["changes"] = action.to_dict(self.space)
-        return {
-            "target": self.target,
+        plain = ("target", "prices", "guarantee", "exact", "n_chosen_on", "n_model_calls", "n_model_rows")
+        return {name: getattr(self, name) for name in plain} | {
             "actions": actions,
             "coverage": [one._asdict() for one in self.coverage],
             "cost": plain_records(pd.DataFrame([one._asdict() for one in self.cost])) if self.cost else [],
-            "group_coverage": shares,
+            "group_coverage": {str(g): [one._asdict() for one in found] for g, found in self.group_coverage.items()},
             "coverage_of_choosing_rows": list(self.seen),
             "rows": plain_records(self.rows),
-            "prices": self.prices,
-            "guarantee": self.guarantee,
-            "exact": self.exact,
-            "n_chosen_on": self.n_chosen_on,
-            "n_model_calls": self.n_model_calls,
-            "n_model_rows": self.n_model_rows,
         }
-
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write it to ``path`` atomically and return the path."""
-        return to_json(self.to_dict(), path)
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Plot coverage and cost on other rows against the number of actions; see :func:`gbce.plots.plot_actions`."""

@@ -22,27 +22,13 @@ _QUANTILE_STEPS = 60  # halvings of an interval of a mixture: to the last bit
 
 @dataclass(frozen=True, eq=False)
 class PooledMeans:
-    """The posterior of the means of ``g`` groups: a mixture of normals over the spread between groups.
+    """The posterior of the means of ``g`` groups: a mixture of normals over ``t`` spreads between groups."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (t,)
-        Probability of each spread on the grid.
-    spreads : ndarray of shape (t,)
-        The spreads.
-    means : ndarray of shape (t, g)
-        Of the groups given each spread.
-    covariances : ndarray of shape (t, g, g)
-        Of the groups given each spread.
-    population : tuple of float
-        Mean and standard deviation of the population's mean.
-    """
-
-    weights: Array
-    spreads: Array
-    means: Array
-    covariances: Array
-    population: tuple[float, float]
+    weights: Array  # (t,) probability of each spread
+    spreads: Array  # (t,)
+    means: Array  # (t, g) given each spread
+    covariances: Array  # (t, g, g) given each spread
+    population: tuple[float, float]  # mean and standard deviation of the population's mean
 
     def mean(self, contrast: Array) -> float:
         """Return the posterior mean of a linear function ``(g,)`` of the means."""
@@ -79,22 +65,7 @@ def _normal_below(value: float, centre: Array, sd: Array) -> Array:
 
 
 def pool_means(means: Array, errors: Array, scale: float) -> PooledMeans:
-    """Return the posterior of the means of groups.
-
-    Parameters
-    ----------
-    means, errors : ndarray of shape (g,)
-        The mean of the rows of each group and its standard error; a group without rows has the error infinity.
-    scale : float
-        Scale of the prior of the spread between groups: the spread of the rows.
-
-    Examples
-    --------
-    >>> pooled = pool_means(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 1.0)
-    >>> first = np.array([1.0, 0.0])
-    >>> 1.0 < pooled.mean(first) < 2.0  # drawn to the mean of both
-    True
-    """
+    """Return the posterior of the means ``(g,)`` of groups; one without rows has the standard error infinity."""
     known = np.isfinite(errors) & np.isfinite(means)
     y, variance = np.where(known, means, 0.0), np.where(known, np.square(errors), np.inf)
     levels = np.linspace(*_ENDS, _GRID)
@@ -118,11 +89,9 @@ def pool_means(means: Array, errors: Array, scale: float) -> PooledMeans:
 
 
 def moderate(values: list[Array]) -> tuple[Array, Array, float]:
-    """Return the mean of the values of each group, its standard error, and the spread of the rows.
-
-    The variance of a group is drawn to the common one, which counts for a few rows, and the error is widened by the
-    ratio of Student's to normal quantiles, so that groups of few rows are not taken for certain.
-    """
+    """Return the mean of the values of each group, its standard error, and the spread of the rows."""
+    # the variance of a group is drawn to the common one, which counts for a few rows; the error is widened by the ratio
+    # of Student's to normal quantiles, so that groups of few rows are not taken for certain
     n = np.array([len(one) for one in values], dtype=float)
     means = np.array([one.mean() if len(one) else np.nan for one in values])
     squares = np.array([np.square(one - one.mean()).sum() if len(one) else 0.0 for one in values])

@@ -1,11 +1,11 @@
-"""Read the answers of many rows from a table in memory or from stored lines, as encoded arrays.
+"""Read the answers of many rows from a table or stored lines as encoded arrays, and ask models about them.
 
 Everything in this room starts from these arrays, so that it does not matter whether the rows were explained in this
 process or are lines of a data set that another one wrote.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,16 @@ import pandas as pd
 from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, label_groups, restore_columns
+from gbce.budget import budget_of
 from gbce.explanation import AnswerKind, Status
+from gbce.predictors import Panel
 from gbce.space import Space
+from gbce.stress import OtherModels
 
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
 
-__all__ = ["AnsweredRows", "read_answers", "read_groups"]
+__all__ = ["AnsweredRows", "Verdicts", "ask_models", "read_answers", "read_groups"]
 
 _BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
 
@@ -187,3 +190,25 @@ def read_groups(groups: Any, rows: AnsweredRows) -> Array:
     if groups not in space.position:
         raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(space.names)}")
     return np.asarray(space.readable(rows.x0)[groups].to_numpy(dtype=object))
+
+
+class Verdicts(NamedTuple):
+    """What models return for points: outputs and whether they reach the target ``(K, n)``, and what it took."""
+
+    outputs: Array
+    reached: Array
+    n_calls: int
+    n_rows: int
+
+
+def ask_models(models: Any, space: Space, target: Target, x: Array, data: Array) -> Verdicts:
+    """Evaluate points ``(n, d)`` by models; ``data`` ``(m, d)`` are rows on which classifiers are compared."""
+    budget = budget_of(None, None)
+    predictors = OtherModels.of(models, space, data).prepare(target, budget)
+    outputs, reached = [], []
+    for predictor in predictors:
+        read = target.read(Panel((predictor,), budget, use_predict=True).ask(x)[0])
+        outputs.append(np.asarray(read.output, dtype=float))
+        reached.append(np.asarray(read.reached, dtype=bool))
+    calls, rows = (sum(getattr(one.meter, name) for one in predictors) for name in ("calls", "rows"))
+    return Verdicts(np.array(outputs), np.array(reached), calls, rows)

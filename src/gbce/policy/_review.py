@@ -14,9 +14,8 @@ from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch import label_groups
 from gbce.explanation import Share
-from gbce.files import to_json
-from gbce.policy._asking import ask_models
-from gbce.policy._read import AnsweredRows, read_answers, read_groups
+from gbce.policy._read import AnsweredRows, ask_models, read_answers, read_groups
+from gbce.policy._result import PolicyResult
 from gbce.space import plain_records
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _TO_NOTIFY = (ReviewKind.LOST, ReviewKind.ACCEPTED, ReviewKind.REFUSED)
 
 
 @dataclass(frozen=True, eq=False)
-class Review:
+class Review(PolicyResult):
     """Answers given earlier under today's model, as plain data. Made by :func:`gbce.policy.review`.
 
     Parameters
@@ -87,8 +86,8 @@ class Review:
     @property
     def counts(self) -> pd.Series:
         """The number of rows of each kind."""
-        found = self.table["kind"].value_counts()
-        return pd.Series({kind: int(found.get(kind, 0)) for kind in _MEANINGS}, name="rows").rename_axis("kind")
+        found = {kind: int((self.table["kind"] == kind).sum()) for kind in _MEANINGS}
+        return pd.Series(found, name="rows").rename_axis("kind")
 
     @property
     def to_notify(self) -> pd.DataFrame:
@@ -120,9 +119,6 @@ class Review:
             lines.append("Nobody has to be notified.")
         return lines
 
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
     def __repr__(self) -> str:
         return f"<Review: {len(self):,} rows, {int(self.table['notify'].sum()):,} to be notified; print(...) says more>"
 
@@ -139,10 +135,6 @@ class Review:
             "groups": None if self.groups is None else plain_records(self.groups),
             "rows": plain_records(self.frame()),
         }
-
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write it atomically to ``path`` and return the path."""
-        return to_json(self.to_dict(), path)
 
     def to_html(self, path: str | Path | None = None) -> str | Path:
         """Return the page of the review, or write it atomically to ``path`` and return the path."""
@@ -271,19 +263,17 @@ def _ask(model: Any, rows: AnsweredRows, target: Target) -> tuple[Array, Array, 
 
 def _judge(rows: AnsweredRows, now: Array, then: Array) -> list[ReviewKind]:
     """Return what has become of each row: ``now`` is whether the row reaches, ``then`` whether its answer does."""
-    found = []
-    for failed, already, answered, here, there in zip(rows.failed, rows.already, rows.answered, now, then, strict=True):
-        if failed:
-            found.append(ReviewKind.FAILED)
-        elif already:
-            found.append(ReviewKind.KEPT if here else ReviewKind.REFUSED)
-        elif here:
-            found.append(ReviewKind.ACCEPTED)
-        elif answered:
-            found.append(ReviewKind.SERVED if there else ReviewKind.LOST)
-        else:
-            found.append(ReviewKind.NEVER)
-    return found
+    kinds = {  # the first that holds
+        ReviewKind.FAILED: rows.failed,
+        ReviewKind.KEPT: rows.already & now,
+        ReviewKind.REFUSED: rows.already,
+        ReviewKind.ACCEPTED: now,
+        ReviewKind.NEVER: ~rows.answered,
+        ReviewKind.SERVED: then,
+        ReviewKind.LOST: np.ones(len(rows), dtype=bool),
+    }
+    order, holds = list(kinds), np.array(list(kinds.values()))
+    return [order[i] for i in holds.argmax(axis=0)]
 
 
 def _share_of(kinds: pd.Series) -> Share:

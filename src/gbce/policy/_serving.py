@@ -72,16 +72,10 @@ class Prices:
 
 @dataclass(eq=False)
 class Serving:
-    """Evaluates actions at rows, and remembers what it evaluated for the rows that actions are chosen on.
-
-    Parameters
-    ----------
-    x0 : ndarray of shape (n, d)
-        The rows on which actions are chosen.
-    """
+    """Evaluates actions at rows, and remembers what it evaluated for the rows that actions are chosen on."""
 
     space: Space
-    x0: Array
+    x0: Array  # (n, d) on which actions are chosen
     prices: Prices
     ask: Callable[[Array], Array]
     affords: Callable[[int], int]
@@ -91,10 +85,7 @@ class Serving:
     known: dict[Action, Array] = field(default_factory=dict)
 
     def costs(self, actions: Sequence[Action], reserve: int = 0) -> tuple[list[Action], Array]:
-        """Return the actions that the budget allows and their costs ``(n, m)``, infinite where one does not serve.
-
-        ``reserve`` model rows are left for later.
-        """
+        """Return the actions that the budget allows, ``reserve`` model rows left, and their costs ``(n, m)`` or inf."""
         new = [action for action in dict.fromkeys(actions) if action not in self.known]
         size = max(1, _BATCH_CELLS // max(self.x0.size, 1))
         for start in range(0, len(new), size):
@@ -116,6 +107,12 @@ class Serving:
             found[start : start + size] = self._evaluate_block(actions, rows)
         return found
 
+    def judge(self, x: Array) -> Array:
+        """Return which rows ``(n, d)`` reach the target, in one call of the model, which is counted."""
+        self.n_rows += len(x)
+        self.n_calls += 1
+        return self.ask(x)
+
     def _evaluate_block(self, actions: Sequence[Action], rows: Array) -> Array:
         """Evaluate all actions at some rows in one call of the model."""
         before = np.tile(rows, (len(actions), 1))
@@ -125,10 +122,7 @@ class Serving:
         possible &= self.space.changed(after, before).any(axis=1) & (cost <= self.most_cost)
         where = np.flatnonzero(possible)
         if len(where):
-            reached = self.ask(after[where])
-            self.n_rows += len(where)
-            self.n_calls += 1
-            possible[where] = reached
+            possible[where] = self.judge(after[where])
         return np.where(possible, cost, np.inf).reshape(len(actions), len(rows)).T
 
 
@@ -148,16 +142,11 @@ def open_serving(
 
 
 def split_data(serving: Serving, data: Array, excluded: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return some rows of the data ``(n, d)`` that miss the target and some that reach it, without those excluded.
-
-    None of either where the budget does not allow to evaluate them.
-    """
+    """Return some rows of the data ``(n, d)`` that miss the target and some that reach it, without those excluded."""
     known = set(row_keys(np.ascontiguousarray(excluded)))
     rows = data[rng.permutation(len(data))[:_MOST_DATA]]
     rows = rows[[key not in known for key in row_keys(np.ascontiguousarray(rows))]]
     if not len(rows) or serving.affords(2 * len(rows)) < 2 * len(rows):
         return data[:0], data[:0]
-    reached = serving.ask(rows)
-    serving.n_rows += len(rows)
-    serving.n_calls += 1
+    reached = serving.judge(rows)
     return rows[~reached], rows[reached]
