@@ -83,8 +83,10 @@ def base_points(results: Results) -> str:
             for line in clues[clues["gap"].abs() > 2].to_dict("records")
         ]
         beyond = "; ".join(far) or "none"
-        missed = f"{data}: {len(clues)} clues are missed by {rms:.2f} errors (root mean square)"
-        parts.append(f"{missed}; missed by more than 2 errors: {beyond}.")
+        parts.append(
+            f"{data}: the {len(clues)} clues are met to within {rms:.2f} standard errors (root mean square); off by "
+            f"more than 2: {beyond}."
+        )
     return " ".join(parts)
 
 
@@ -110,7 +112,7 @@ def models(results: Results) -> str:
         for data, model, mse, theirs, their_mse in zip(*(best[name] for name in columns), strict=True)
     ]
     same = int((best["model"] == best["paper's model"]).sum())
-    return f"**Best models.** {'; '.join(parts)}. Of the same kind as the paper's: {same} of {len(best)}."
+    return f"**Best models.** {'; '.join(parts)}. {same} of {len(best)} are of the same kind as the paper's."
 
 
 PARAGRAPHS: tuple[Callable[[Results], str], ...] = (
@@ -132,9 +134,9 @@ def _split(claims: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _once(claims: pd.DataFrame) -> str:
     holds = claims["verdict"].str.startswith("holds")
-    parts = [f"Claims with a single check that hold: {int(holds.sum())} of {len(claims)}."]
+    parts = [f"Of the claims with a single check, {int(holds.sum())} of {len(claims)} hold."]
     if not holds.all():
-        parts.append(f"Those that do not: {_names(claims[~holds])}.")
+        parts.append(f"The others: {_names(claims[~holds])}.")
     return " ".join(parts)
 
 

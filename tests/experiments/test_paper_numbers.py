@@ -154,9 +154,9 @@ def test_sentences_say_what_the_tables_say():
     clues = pd.DataFrame({"data": ["10-D"] * 2, "clue": ["SP", "Plu of Mean"], "paper": [0.601, 2.212],
                           "base point": [0.6, 1.803], "error": [0.013, 0.049], "gap": [-0.1, -8.3]})  # fmt: skip
     said = sentences.base_points({"clues": clues})
-    assert "by more than 2 errors: Plu of Mean (1.803, paper 2.212)." in said
-    assert "2 clues are missed by 5.87 errors" in said
-    assert "by more than 2 errors: none." in sentences.base_points({"clues": clues.assign(gap=0.0)})
+    assert "off by more than 2: Plu of Mean (1.803, paper 2.212)." in said
+    assert "the 2 clues are met to within 5.87 standard errors" in said
+    assert "off by more than 2: none." in sentences.base_points({"clues": clues.assign(gap=0.0)})
 
     count = {"numbers of": ["Tables"], "which": ["all"], "numbers": [92], "a": [30], "b": [20], "c": [9.0], "d": [4.0]}
     number = {"data": "10-D", "method": "Gibbs", "rule": "posterior", "figure": "Tail", "paper": 1.413,
