@@ -1,6 +1,7 @@
 """The explorer in a browser: every control, and its numbers against Python's."""
 
 import ast
+import base64
 import csv
 import io
 import json
@@ -619,3 +620,12 @@ def test_the_menu_of_a_page_is_that_of_the_explanation(browser, loan, loan_file)
         assert lines.count() == min(len(reaching), 12)
         assert lines.first.locator("th, td").first.text_content() == ", ".join(reaching["columns"].iloc[0])
         sound(page)
+
+
+def test_the_prediction_at_each_way_is_stated(loan):
+    payload = explorer_payload(loan)
+    said, ways = payload["said"], payload["alternatives"]["listed"]
+    at = np.frombuffer(base64.b64decode(said["at"]["data"]), said["at"]["type"])
+    assert len(ways) > 1
+    for way in ways:
+        assert said["texts"][at[way["point"]]] == loan.target.say(way["output"], True)

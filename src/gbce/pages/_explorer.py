@@ -359,9 +359,9 @@ def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]
     if found.note:
         return {"listed": [], "other": None, "why": printable(found.note)}
     reach = float(explanation.distribution["success_probability"])
-    own = len(known.space.frame(known.x[:1]).columns)
-    rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
-    at = known.add_table(rows)
+    unknown = np.full(known.loss.shape[1], np.nan)
+    lines = zip(found.x, found.table["reached"], found.table["output"], strict=True)
+    at = [known.add(x, unknown, np.full(len(unknown), bool(met)), float(output)) for x, met, output in lines]
     listed = [
         {
             "share": min(line["mass"] / reach, 1.0),
