@@ -169,3 +169,14 @@ def test_a_row_that_somebody_proposes_says_what_it_breaks():
     broken = explainer.assess(explanation, proposed)["breaks"].tolist()
     assert broken == ["", "age must stay as it is", "pay must be 0 to 10", "rent <= pay"]
     assert explainer.assess(explanation, explanation.counterfactuals)["breaks"].tolist() == [""]
+
+
+def test_a_forbidden_transition_of_a_proposed_row_is_named():
+    data = pd.DataFrame({"school": ["low", "mid", "high", "mid"] * 5, "pay": [1.0, 2.0, 3.0, 9.0] * 5})
+    space = gbce.Space.infer(data, constraints=["never school 'high' -> 'low'"])
+    explainer = gbce.Explainer(lambda x: x["pay"], data, space=space)
+    row = {"school": "high", "pay": 1.0}
+    explanation = explainer.explain(row, gbce.AtLeast(4), rules=["Nearest"], seed=0, posterior=False)
+    proposed = pd.DataFrame({"school": ["low", "mid"], "pay": [5.0, 5.0]})
+    broken = explainer.assess(explanation, proposed)["breaks"].tolist()
+    assert broken == ["school must not change from 'high' to 'low'", ""]

@@ -202,5 +202,9 @@ def _name_broken(space: "Space", x: Array, x0: Array) -> str:
     held = [j for j in moved if not low[j] <= x[j] <= high[j] and not (np.isnan(x[j]) and space.may_become_missing[j])]
     found = [f"{space.label(j)} must be {space.format_range(j, low[j], high[j])}" if low[j] < high[j]
              else f"{space.label(j)} must stay as it is" for j in held]  # fmt: skip
+    for j in moved:
+        if (x0[j], x[j]) in space.features[j].forbidden:
+            before, after = space.format_change(j, x0[j], x[j], exact=True, quoted=True)
+            found.append(f"{space.label(j)} must not change from {before} to {after}")
     found += [one.text for one in space.constraints if not one.holds(space, x[None, :])[0]]
-    return "; ".join(found) or "a value is between steps, does not follow on the row's, or is not what is computed"
+    return "; ".join(found) or "a value is between steps, or a computed column leaves its bounds"
