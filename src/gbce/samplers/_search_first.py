@@ -52,9 +52,9 @@ _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _LOST = 0.1
 _RUNS_FOR_TAIL = 2  # more runs, where all agree but the weights have a heavy tail: one or two often help
 # Of points and sweeps of a tempered run, in one round, after runs without a proposal that fits: all of them took
-# 350,000 to 800,000 rows where log Z was -9 and -12, for no better verdict.
+# 350,000 to 800,000 rows where log Z was -9 and -12, for no better verdict. Also of the points where it seeks an eta.
 _REDUCED = 0.5
-_TEMPERED_POINTS = 20_000  # points that a tempered run starts with, if the budget is unlimited
+_TEMPERED_POINTS = 10_000  # points that a tempered run starts with, if the budget is unlimited
 _TILTED_POINTS = 4_000  # and one that starts from tilts, whose draws reach the target
 # The same after a start from tilts. Of a network in 30 columns with log Z -49, three runs each: a quarter of the points
 # and all sweeps gave 130 to 270 effective draws for 125,000 rows, half of both 50 to 220 for 146,000.
@@ -164,11 +164,13 @@ class SearchFirst:
         """Find the eta that meets the goal on a large tempered run, and draw there."""
         first = self._draw_tempering_start()
         stalls = self._make_stall_detector(first)
-        run = self.islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), first, stalls)
+        n_draws = self.islands.n_draws if self.max_looks == 0 else round(_REDUCED * self.islands.n_draws)
+        islands = replace(self.islands, n_draws=n_draws)
+        run = islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), first, stalls)
         runs = [run]
         if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than foreseen: keep the first run
-                runs += self._rerun_with_missed(run)
+                runs += self._rerun_with_missed(run, islands)
         return self._check_tempered(runs[-1])
 
     @property
@@ -342,7 +344,7 @@ class SearchFirst:
         lowest = min(float(self.posterior.mixture.effective_loss(points.loss).min()) for points in seen)
         return StallDetector(lowest, patience=1 if self.found else 2)
 
-    def _rerun_with_missed(self, run: Run) -> list[Run]:
+    def _rerun_with_missed(self, run: Run, islands: Islands) -> list[Run]:
         """Search at the last eta of a run for a goal, and run again from the modes if any rung has missed mass."""
         rungs = [eta for eta in run.info.climbed or run.draws.rungs if eta > 0]
         if not rungs:
@@ -366,10 +368,10 @@ class SearchFirst:
         around = Points.evaluate(self.posterior, proposal.draw(self.rng, _AROUND))
         for eta in rungs:
             mixture, mass = replace(self.posterior.mixture, eta=eta), self.posterior.prior.mass
-            agreed = self.islands.agree(run.draws)  # eta must not rest on a mode that was met by chance
+            agreed = islands.agree(run.draws)  # eta must not rest on a mode that was met by chance
             if shows_missed_mass(proposal, around, run.draws.reweigh(mixture), mixture, mass, agreed):
                 bridge, first = self._start_from(proposal, eta)
-                again = None if first is None else self.islands.temper(self.posterior, self.rng, bridge, first)
+                again = None if first is None else islands.temper(self.posterior, self.rng, bridge, first)
                 return [again] if again is not None and again.info.complete else []
         return []
 
