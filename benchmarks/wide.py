@@ -62,7 +62,7 @@ def _peak_memory() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--columns", type=int, nargs="+", default=[30, 100, 300])
+    parser.add_argument("--columns", type=int, nargs="+", default=[100, 300])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--one", nargs=2, metavar=("KIND", "COLUMNS"), help="measure in this process, and print JSON")
     add_docs_option(parser)
