@@ -89,33 +89,43 @@ class SearchFirst:
     coverage: Coverage | None = field(init=False, default=None)  # of the result
 
     def draw(self) -> Draws:
-        """Draw at the given eta."""
-        posterior, searches = self.posterior, self._can_search
-        plain = None
+        """Draw at the given eta, by the first stage whose draws cover the posterior."""
+        if not self._can_search:
+            plain = self._weigh_prior_draws()
+            few = len(self.first) < _FEWEST_CANDIDATES
+            return plain if few or self._covers_posterior(plain) else self._temper()
         # without any finite loss, a search may still find one
-        if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():
-            plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
-            if len(self.first) < _FEWEST_CANDIDATES:
-                return plain
-            plain = plain if self._covers_posterior(plain) else None
-        if not searches:
-            return self._temper() if plain is None else plain
+        hopeful = bool(np.isfinite(log_target(self.posterior.mixture, self.first)).any())
+        covering = self._weigh_prior_draws() if hopeful else None
+        if covering is not None and not self._covers_posterior(covering):
+            covering = None
         try:
-            posterior.budget.begin("searching")
-            self.starts = Starts(posterior, self.rng, self.first)
-            cover = None if plain is None else _cover_of_prior(posterior, self.first)
-            self.found += self.starts.search_twice()
-            if plain is not None and cover is not None and len(self._find_missed(cover)) == 0:
-                info = SMCInfo(complete=self.complete, sites=len(self._modes))
-                return self._add_seen(replace(plain, info=info), cover)
-            posterior.budget.begin("sampling")
-            # where tilts reach the target but none fits, hardly any other proposal does: these are for tempering
-            drawn = self._run_until_agreed() if self.pilot.reaching is None else None
+            drawn = self._draw_by_search(covering)
         except BudgetSpentError:
-            if plain is not None:  # the prior draws are the result
-                return self._add_seen(replace(plain, info=SMCInfo(complete=False)), None)
+            if covering is not None:  # the prior draws are the result
+                return self._add_seen(replace(covering, info=SMCInfo(complete=False)), None)
             drawn = None
         return self._temper() if drawn is None else drawn
+
+    def _weigh_prior_draws(self) -> Draws:
+        """Weight the prior draws as in Algorithm 1."""
+        posterior, info = self.posterior, SMCInfo(complete=self.complete)
+        return Draws.weigh(self.first, posterior.mixture, posterior.prior, info=info)
+
+    def _draw_by_search(self, plain: Draws | None) -> Draws | None:
+        """Search twice; return prior draws that miss nothing found, else draws around the modes if a proposal fits."""
+        posterior = self.posterior
+        posterior.budget.begin("searching")
+        self.starts = Starts(posterior, self.rng, self.first)
+        self.found += self.starts.search_twice()
+        if plain is not None:
+            cover = _cover_of_prior(posterior, self.first)
+            if len(self._find_missed(cover)) == 0:
+                info = SMCInfo(complete=self.complete, sites=len(self._modes))
+                return self._add_seen(replace(plain, info=info), cover)
+        posterior.budget.begin("sampling")
+        # where tilts reach the target but none fits, hardly any other proposal does: these are for tempering
+        return self._run_until_agreed() if self.pilot.reaching is None else None
 
     def draw_for_goal(self) -> Draws:
         """Find the eta that meets the goal, and draw there.
@@ -214,9 +224,12 @@ class SearchFirst:
                 more_for_tail -= 1
         if len(self.runs) < (1 if spent else 2):
             return None
+        return self._weigh_runs(agreed, agreements > min(disagreements, 1), spent)
+
+    def _weigh_runs(self, agreed: Agreement | None, confirmed: bool, spent: bool) -> Draws | None:
+        """Weight the draws of all runs as one pool; ``None`` where the proposals miss the mass."""
         cover = pool_runs(self.runs)
-        reason = _describe_missed(len(self._find_missed(cover)))
-        reason = reason or self._describe_disagreement(agreed, agreements > min(disagreements, 1))
+        reason = _describe_missed(len(self._find_missed(cover))) or self._describe_disagreement(agreed, confirmed)
         weights = normalise(cover.log_base_weights + log_target(self.posterior.mixture, cover.pool))
         ess, limited = effective_sample_size(weights), self.posterior.budget.limited
         if ess < _LOST * self.n_effective and not (spent or limited):
