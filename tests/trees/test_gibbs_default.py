@@ -125,14 +125,28 @@ def test_options_are_checked():
         gbce.GibbsTrees(n_draws=0)
 
 
-def test_a_small_budget_means_fewer_draws_or_an_error(question):
+def test_with_few_rows_the_model_confirms_some_draws_and_none_is_an_error(question):
     model, x, row, target = question
     explainer = gbce.Explainer(model, x, eta=GOAL, sampler=gbce.GibbsTrees(), policy=None)
-    found = explainer.explain(row, target, rules=[], seed=0, max_model_rows=1_500).diagnostics
-    assert found["n_model_rows"] <= 1_500
-    assert found["n_evaluated"] < 1_500
+    usual, found = (explainer.explain(row, target, rules=[], seed=0, max_model_rows=most) for most in (None, 300))
+    assert found.n_model_rows < 150 < usual.n_model_rows
+    np.testing.assert_array_equal(found.draws.x, usual.draws.x)
+    np.testing.assert_allclose(found.draws.outputs, usual.draws.outputs)
     with pytest.raises(gbce.budget.BudgetSpentError, match="draw of each island"):
-        explainer.explain(row, target, rules=[], seed=0, max_model_rows=60)
+        explainer.explain(row, target, rules=[], seed=0, max_model_rows=40)
+
+
+@pytest.mark.parametrize("posterior", [True, False])
+@pytest.mark.parametrize("rows", [300, 2_000])
+def test_few_rows_are_enough_for_an_answer_that_is_reliable(question, posterior, rows):
+    model, x, row, target = question
+    first, again = gbce.Explainer(model, x), gbce.Explainer(model, x)
+    found = first.explain(row, target, seed=0, posterior=posterior, max_model_rows=rows)
+    assert found.answer.kind == "reliable"
+    assert found.n_model_rows <= 300  # trees take none, and are checked once in a run
+    assert found.answer.cost == again.explain(row, target, seed=0, posterior=posterior).answer.cost
+    once_more = first.explain(row, target, seed=0, posterior=posterior, max_model_rows=rows)
+    assert once_more.n_model_rows == found.n_model_rows
 
 
 def test_files_and_other_etas(question, tmp_path):

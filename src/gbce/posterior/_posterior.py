@@ -319,7 +319,8 @@ class GibbsPosterior:
         if model >= len(self.readers):
             return None
         panel = Panel(self.predictors[model : model + 1], self.budget)
-        return self.readers[model].read(lambda x: panel.ask(x)[0], panel.affords, self.budget)
+        run = self.predictors[model].meter
+        return self.readers[model].read(lambda x: panel.ask(x)[0], panel.affords, self.budget, run)
 
     def objective(self, x: Array, loss: Array) -> Array:
         """Return the negative log density at ``x`` of shape ``(n, d)`` with known losses, up to a constant."""

@@ -28,6 +28,7 @@ __all__ = ["GibbsTrees", "draw_if_many"]
 # As for exact sums: rounding of sums in double precision, and of the logarithm of a small probability in single
 # precision; and the rounding error that indicates single precision.
 _SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
+_CONFIRMED = 40  # draws that the models evaluate where a limit on rows does not allow all, as many as check the trees
 
 # --- the sampler -----------------------------------------------------------------------------------------------------
 
@@ -211,18 +212,12 @@ class _Kept(NamedTuple):
 
 
 def _choose_kept(climb: Climb) -> _Kept:
-    """Return the last rung and some points of the others, as many as the budget allows the models to evaluate."""
+    """Return the last rung and some points of the others."""
     rungs = climb.rungs
     some = max(TUNING.rung_points // max(len(rungs) - 2, 1), 1)
     thinned = [rung.thin(some) for rung in rungs[1:-1]]
     chosen = [rungs[0].thin(TUNING.prior_points), *thinned, rungs[-1]] if len(rungs) > 1 else rungs
-    wanted = sum(len(rung.points) for rung in chosen)
-    affordable = climb.posterior.affords(wanted)
-    if affordable < wanted:
-        chosen = [rung.thin(len(rung.points) * affordable // wanted) for rung in chosen]
     points = CellPoints.join([rung.points for rung in chosen])
-    if len(points) > affordable:
-        raise BudgetSpentError("the budget does not allow a draw of each island: raise max_model_rows or time_budget")
     of_rung = np.repeat(np.arange(len(chosen)), [len(rung.points) for rung in chosen])
     return _Kept(points, of_rung, np.concatenate([rung.island for rung in chosen]))
 
@@ -292,11 +287,23 @@ def _read(climb: Climb, points: CellPoints) -> Points:
 
 
 def _ask(climb: Climb, points: CellPoints, pool: Points) -> Points:
-    """Return the same rows with the models' own outputs."""
-    evaluated = climb.posterior.evaluate(pool.x)
-    if not _same_losses(climb.problem, points.loss, evaluated.loss):
+    """Return the same rows with the models' own outputs; where not all are affordable, those of a few rows."""
+    posterior, n, n_islands = climb.posterior, len(pool), climb.n_islands
+    affordable = posterior.affords(n)
+    if affordable < min(n, n_islands):
+        raise BudgetSpentError("the budget does not allow a draw of each island: raise max_model_rows or time_budget")
+    if affordable == n:
+        some = np.arange(n)
+    else:  # the trees were checked, so that a few draws suffice, and the other rows are left for decisions
+        some = np.linspace(0, n - 1, min(affordable, _CONFIRMED)).astype(int)
+    evaluated = posterior.evaluate(pool.x[some])
+    if not _same_losses(climb.problem, points.loss[some], evaluated.loss):
         raise NotExactError("the trees read from the model do not reproduce its predictions")
-    return replace(pool, outputs=evaluated.outputs, loss=evaluated.loss, reached=evaluated.reached)
+    if affordable == n:
+        return replace(pool, outputs=evaluated.outputs, loss=evaluated.loss, reached=evaluated.reached)
+    outputs, loss, reached = pool.outputs.copy(), pool.loss.copy(), pool.reached.copy()
+    outputs[some], loss[some], reached[some] = evaluated
+    return replace(pool, outputs=outputs, loss=loss, reached=reached)
 
 
 def _compute_evidence_error(shares: Array, n: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from gbce.base import Array, Outputs
 from gbce.budget import Budget
 from gbce.posterior import GibbsPosterior
-from gbce.predictors import Predictor
+from gbce.predictors import Panel, Predictor
 from gbce.space import Space
 from gbce.trees._cells import CellTrees, compiled_loops, outputs_of, why_unreadable
 from gbce.trees._read import read_cells
@@ -127,13 +127,14 @@ class CellReader:
         self._trees: CellTrees | None = None
         self._read = self._checked = False
         self._snapshot: Snapshot | None = None
+        self._run: object = None  # the run in which a check succeeded last
         self.note = ""
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what was read, which another process reads again; keep that a check failed."""
         rejected = self._checked and self._trees is None
-        empty = {"_structure": None, "_structure_read": False, "_trees": None, "_read": rejected, "_snapshot": None}
-        return {**vars(self), **empty}
+        empty = dict.fromkeys(("_structure", "_trees", "_snapshot", "_run"))
+        return {**vars(self), **empty, "_structure_read": False, "_read": rejected}
 
     @property
     def inside(self) -> ModelStructure | None:
@@ -154,6 +155,7 @@ class CellReader:
         ask: Callable[[Array], Outputs],
         affords: Callable[[int], int] = lambda n: n,
         budget: Budget | None = None,
+        run: object = None,
     ) -> CellTrees | None:
         """Return the model as boxes of cells; None if it is not a tree ensemble or does not agree with what was read.
 
@@ -165,17 +167,21 @@ class CellReader:
             Takes a number of rows and returns how many of them may be evaluated now.
         budget : Budget, optional
             With a limit, few rows are evaluated; under a deadline, no large ensemble is read.
+        run : object, optional
+            What belongs to one run only: with a limit, the model is checked once in it.
         """
         if self.read_unchecked(budget) is None or self._checked or self._trees is None:
             return self._trees
-        x = self._rows_to_check(self._trees)
         limited = budget is not None and budget.limited
-        if limited:  # checked again each time, so that the same question has the same rows left
-            x = x[: affords(_HASTY)]
+        if limited and run is not None and run is self._run:
+            return self._trees
+        x = self._rows_to_check(self._trees)
+        if limited:  # checked again in each run, so that the same question has the same rows left
+            x = x[: affords(2 * _HASTY) // 2]  # and half of the rows remain
             if len(x) < _FEWEST:
                 return None
         agrees_with_model = _agree(self._trees, x, ask(x))
-        self._checked = not (limited and agrees_with_model)
+        self._checked, self._run = not (limited and agrees_with_model), run
         if not agrees_with_model:
             self._trees = None
             self.note = (
@@ -207,7 +213,7 @@ class CellReader:
     def _forget_if_refitted(self) -> None:
         """Discard what was read if the model was refitted in place."""
         if self._snapshot is not None and not self._snapshot.holds:
-            self._structure = self._trees = self._snapshot = None
+            self._structure = self._trees = self._snapshot = self._run = None
             self._structure_read = self._read = self._checked = False
             self.note = ""
 
@@ -266,12 +272,17 @@ def read_models(posterior: GibbsPosterior) -> GibbsPosterior:
     """Return the posterior with its tree ensembles read instead of called, for searches and trials; no rows count.
 
     Models are read on tables only, so that figures of arrays are those of the model's own calls to the last bit, and
-    without a budget, under which checking what was read takes rows each time.
+    without a deadline. A limit on rows does not hold for trees, but remains if one of several models cannot be read.
     """
-    if posterior.prior.space.columns is None or posterior.budget.limited:
+    budget = posterior.budget
+    if posterior.prior.space.columns is None or budget.deadline is not None:
         return posterior
     predictors = tuple(_read_predictor(posterior, k) for k in range(len(posterior.predictors)))
-    return replace(posterior, predictors=predictors)
+    if budget.limited:
+        if any(read is own for read, own in zip(predictors, posterior.predictors, strict=True)):
+            return posterior
+        budget = Budget()
+    return replace(posterior, predictors=predictors, budget=budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,11 +291,13 @@ class _Reading:
 
     trees: CellTrees
     own: Predictor
+    budget: Budget
 
     def __call__(self, x: Array) -> Array:
         """Return the outputs of rows ``(n, d)``."""
         if not self.trees.covers(x).all():
-            return np.asarray(self.own(x).values)
+            asked = Panel((self.own,), self.budget).ask(x)[0] if self.budget.limited else self.own(x)
+            return np.asarray(asked.values)
         return outputs_of(self.trees, self.own, self.trees.scores(self.trees.cells(x))).values
 
 
@@ -296,4 +309,4 @@ def _read_predictor(posterior: GibbsPosterior, model: int) -> Predictor:
     trees = posterior.read_trees(model)
     if trees is None or why_unreadable(trees, own, posterior.target):
         return own
-    return replace(own, ask=_Reading(trees, own), decide=None).with_fresh_meter()
+    return replace(own, ask=_Reading(trees, own, posterior.budget), decide=None, memory=None).with_fresh_meter()
