@@ -133,7 +133,7 @@ def test_with_few_rows_the_model_confirms_some_draws_and_none_is_an_error(questi
     np.testing.assert_array_equal(found.draws.x, usual.draws.x)
     np.testing.assert_allclose(found.draws.outputs, usual.draws.outputs)
     with pytest.raises(gbce.budget.BudgetSpentError, match="draw of each island"):
-        explainer.explain(row, target, rules=[], seed=0, max_model_rows=40)
+        explainer.explain(row, target, rules=[], seed=0, max_model_rows=6)
 
 
 @pytest.mark.parametrize("posterior", [True, False])
@@ -143,10 +143,10 @@ def test_few_rows_are_enough_for_an_answer_that_is_reliable(question, posterior,
     first, again = gbce.Explainer(model, x), gbce.Explainer(model, x)
     found = first.explain(row, target, seed=0, posterior=posterior, max_model_rows=rows)
     assert found.answer.kind == "reliable"
-    assert found.n_model_rows <= 300  # trees take none, and are checked once in a run
-    assert found.answer.cost == again.explain(row, target, seed=0, posterior=posterior).answer.cost
-    once_more = first.explain(row, target, seed=0, posterior=posterior, max_model_rows=rows)
-    assert once_more.n_model_rows == found.n_model_rows
+    assert found.n_model_rows <= min(rows, 500)  # trees take none, and are checked once in a run
+    assert found.answer.cost < 1.5 * again.explain(row, target, seed=0, posterior=posterior).answer.cost
+    later = [first.explain(row, target, seed=0, posterior=posterior, max_model_rows=rows) for _ in range(2)]
+    assert later[0].n_model_rows == later[1].n_model_rows <= found.n_model_rows  # data are asked once per explainer
 
 
 def test_files_and_other_etas(question, tmp_path):
