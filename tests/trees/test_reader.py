@@ -57,7 +57,7 @@ def test_another_model_is_not_asked():
     assert reader.note == ""
 
 
-@pytest.mark.parametrize(("rows", "asked"), [(1_000, [40, 40]), (20, [20, 20]), (5, [])])
+@pytest.mark.parametrize(("rows", "asked"), [(1_000, [40, 40]), (20, [10, 10]), (5, [])])
 def test_a_short_budget_asks_little_and_asks_again(rows, asked):
     model = forest()
     reader, ask = CellReader(model, SPACE, DATA), Asked(model)

@@ -5,8 +5,8 @@ A :class:`Snapshot` detects models that were refitted in place.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from operator import is_
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +32,6 @@ _HASTY_NUMBERS = 2_000_000  # nodes times features read under a deadline: less t
 # --- detecting a refit -----------------------------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
-    """An object, its attributes, and the sizes of those that may grow in place with their counting functions."""
-
-    owner: Any
-    attributes: dict[str, Any]
-    counts: list[Callable[[], int]]
-    sizes: list[int]
-
-
 class Snapshot:
     """Attributes of a model and its fitted parts, by identity, to detect a refit in place.
 
@@ -54,18 +45,23 @@ class Snapshot:
     """
 
     def __init__(self, model: Any) -> None:
-        self._parts = [_record_attributes(one) for one in _find_parts(model)]
+        self._parts = _find_parts(model)
+        self._kept = [value for one in self._parts for value in vars(one).values()]  # so that nothing gets their ids
+        grown = [value.__len__ for value in self._kept if isinstance(value, list)]  # a warm start extends these
+        named = [getattr(one, name, None) for one in self._parts for name in _COUNTS]
+        self._counts: list[Callable[[], int]] = [*grown, *filter(callable, named)]
+        self._state = self._describe()
 
     @property
     def holds(self) -> bool:
         """Whether no attribute was replaced and nothing has grown."""
-        for owner, attributes, counts, sizes in self._parts:
-            now = vars(owner)
-            if now.keys() != attributes.keys() or not all(map(is_, map(now.get, attributes), attributes.values())):
-                return False
-            if [count() for count in counts] != sizes:
-                return False
-        return True
+        return self._describe() == self._state
+
+    def _describe(self) -> tuple[list[list[str]], list[int], list[int]]:
+        """Return the names and identities of all attributes, and the sizes of what may grow."""
+        parts = [vars(one) for one in self._parts]
+        ids = list(map(id, chain.from_iterable(part.values() for part in parts)))
+        return list(map(list, parts)), ids, [count() for count in self._counts]
 
 
 def _find_parts(model: Any) -> list[Any]:
@@ -82,14 +78,6 @@ def _find_parts(model: Any) -> list[Any]:
                 some = item if isinstance(item, tuple) else (item,)
                 todo += [each for each in some if hasattr(each, "fit") or hasattr(each, "predict")]
     return found
-
-
-def _record_attributes(owner: Any) -> _Part:
-    """Return the attributes of an object, with the sizes of lists and boosters, which a warm start extends in place."""
-    attributes = dict(vars(owner))
-    counts = [value.__len__ for value in attributes.values() if isinstance(value, list)]
-    counts += [getattr(owner, name) for name in _COUNTS if callable(getattr(owner, name, None))]
-    return _Part(owner, attributes, counts, [count() for count in counts])
 
 
 # --- reading and checking --------------------------------------------------------------------------------------------
