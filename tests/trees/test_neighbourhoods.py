@@ -80,22 +80,29 @@ def test_a_neighbourhood_is_the_product_of_the_full_conditionals_of_its_states(p
 def test_islands_that_missed_a_corner_are_found_out_and_others_are_not(problem):
     rng, mixture = np.random.default_rng(0), problem.posterior.mixture
     cells, _, log_density = all_cells(problem)
-    exact = float(logsumexp(log_density))
+    exact, even = float(logsumexp(log_density)), np.full((8, 250), 1 / 250)
     places = find_places(rng, problem, problem.draw_prior(rng, 1_000), mixture)
 
     def draw(log_p):
         picked = rng.choice(len(cells), size=2_000, p=np.exp(log_p - logsumexp(log_p)))
         return problem.place(rng, cells[picked]).points
 
+    def measure(points, log_z, weights=even):
+        return measure_missed(rng, problem, places, mixture, points, weights, np.full(8, log_z))
+
     all_of_it = draw(log_density)
-    assert measure_missed(rng, problem, places, mixture, all_of_it, np.full(8, exact)) == 0.0
+    assert measure(all_of_it, exact) == 0.0
     upper = np.where(cells.sum(axis=1) > np.median(cells.sum(axis=1)), log_density, -np.inf)
     share = 1.0 - np.exp(logsumexp(upper) - exact)
-    missed = measure_missed(rng, problem, places, mixture, draw(upper), np.full(8, logsumexp(upper)))
+    missed = measure(draw(upper), logsumexp(upper))
     assert 0.05 < share < 0.95
     assert missed > 0.5 * share
     # all of the posterior, with an evidence that is too small
-    assert measure_missed(rng, problem, places, mixture, all_of_it, np.full(8, exact - 1.0)) > 0.1
+    assert measure(all_of_it, exact - 1.0) > 0.1
+    # draws at another eta, weighted
+    wider = draw(log_density + 0.3 * mixture.potential(problem.place(rng, cells).points.loss))
+    ratio = np.exp(-0.3 * mixture.potential(wider.loss)).reshape(8, -1)
+    assert measure(wider, exact, ratio / ratio.sum(axis=1, keepdims=True)) == 0.0
 
 
 @pytest.mark.parametrize("prior", [gbce.Gaussian(0.5), gbce.Sparse(gbce.Gaussian(0.7), change=0.3)])
@@ -137,8 +144,7 @@ def test_constraints_between_columns_count_around_places():
     log_z = [climb.rungs[-1].log_z for climb in (plain, helped)]
     error = np.hypot(*(own.std(ddof=1) / np.sqrt(8) for own in log_z))
     assert abs(log_z[0].mean() - log_z[1].mean()) < 4 * error + 0.02
-    last = plain.rungs[-1]
-    assert measure_missed(rng, problem, places, replace(mixture, eta=last.level), last.points, last.log_z) == 0.0
+    assert plain.find_missed(plain.rungs[-1].level)[1] == 0.0
 
 
 def test_points_of_the_prior_cover_an_easy_posterior():

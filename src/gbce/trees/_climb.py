@@ -34,6 +34,7 @@ class Tuning:
     # The last rung lies this much above the eta that seems to meet a goal, so as to include it. At 1.05 every second
     # run had to go on and begin its last rung anew.
     beyond: float = 1.2
+    close: float = 1.05  # the same with draws around places, which may hold much at that eta and little above it
     most_rungs: int = 500
     first_level: float = 1e-6
     prior_points: int = 500  # points of the prior and of the other rungs that are kept, so that other etas can be had
@@ -218,7 +219,8 @@ class Climb:
 
         if not meets(level):
             return level
-        return min(level, max(TUNING.beyond * _bisect(meets, now.level, level), goal.least))
+        beyond = TUNING.beyond if self.places is None else TUNING.close
+        return min(level, max(beyond * _bisect(meets, now.level, level), goal.least))
 
     def _log_weights(self, pool: "_Weighed", level: float) -> Array:
         """Return log weights at a level, by island ``(J, n / J)``; their means are the islands' evidences."""
@@ -250,16 +252,23 @@ class Climb:
             points = self.problem.sweep(self.rng, points, mixture)
         return replace(now, points=points)
 
-    def find_missed(self) -> tuple[Places | None, float]:
-        """Return places to which chains come from elsewhere, and the share of the posterior that draws miss there."""
-        last = self.rungs[-1]
-        mixture = replace(self.posterior.mixture, eta=last.level)
-        if is_covered(len(self.rungs[0].points), float(log_mean(last.log_z))):
+    def find_missed(self, eta: float) -> tuple[Places | None, float]:
+        """Return places to which chains come from elsewhere, and the share of the posterior that draws miss there.
+
+        The posterior is that at ``eta``, and the draws are the last ones, weighted.
+        """
+        last, mixture = self.rungs[-1], replace(self.posterior.mixture, eta=eta)
+        with np.errstate(invalid="ignore"):
+            more = self.potential(last.points.loss, last.level) - mixture.potential(last.points.loss)
+        more = last.by_island(np.nan_to_num(more, nan=-np.inf, posinf=np.inf, neginf=-np.inf))
+        log_z = last.log_z + log_mean(more)
+        if is_covered(len(self.rungs[0].points), float(log_mean(log_z))):
             return None, 0.0
         places = find_places(self.rng, self.problem, self.rungs[0].points, mixture)
         if places is None:
             return None, 0.0
-        return places, measure_missed(self.rng, self.problem, places, mixture, last.points, last.log_z)
+        weights = np.array([normalise(own) for own in more])
+        return places, measure_missed(self.rng, self.problem, places, mixture, last.points, weights, log_z)
 
     def _extend(self) -> None:
         """Sweep on at the last level until it has all draws, states of the same chains."""

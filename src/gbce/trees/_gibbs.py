@@ -5,6 +5,7 @@ island and every column is drawn from its full conditional. The rungs are poster
 gives the path over eta, the evidence, and the eta that meets a goal; errors are those between islands.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from gbce._validation import require_counts
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
-from gbce.eta import solve_eta
+from gbce.eta import solve_eta, solve_eta_among
 from gbce.posterior import GibbsPosterior
 from gbce.trees._climb import TUNING, Climb, log_mean
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
@@ -162,7 +163,8 @@ class GibbsTrees:
             while climb.can_go_on and _compute_shortfall(climb, kept) > 0:
                 climb.go_on()
                 kept = _choose_kept(climb)
-            others, missed = climb.find_missed()
+            # a mode that does not count at the last level may hold a third of the posterior at the eta that meets a goal
+            others, missed = climb.find_missed(_find_eta(climb, kept))
             pool, report = _read(climb, kept.points), self._report(climb, missed)
             found = _weigh(climb, kept, pool, report)
             if not climb.complete or (missed == 0 and (n_points > self.n_points or self._agree(found))):
@@ -242,9 +244,23 @@ def _compute_shortfall(climb: Climb, kept: _Kept) -> float:
     """Return the shortfall of the goal at the last level, by losses as read from the trees."""
     goal, points = climb.posterior.goal, kept.points
     assert goal is not None
-    base = _compute_base(climb, kept, points.loss)
-    weights = normalise(base - climb.potential(points.loss, climb.rungs[-1].level))
-    return goal.shortfall(points.loss[:, 0], points.reached[:, 0], weights)
+    return goal.shortfall(points.loss[:, 0], points.reached[:, 0], _weigh_by_eta(climb, kept)(climb.rungs[-1].level))
+
+
+def _find_eta(climb: Climb, kept: _Kept) -> float:
+    """Return the eta that meets the goal or comes closest, by losses as read from the trees; the last without one."""
+    top, goal, points = climb.rungs[-1].level, climb.posterior.goal, kept.points
+    if goal is None:
+        return top
+    reading = points.loss[:, 0], points.reached[:, 0]
+    return solve_eta_among(_weigh_by_eta(climb, kept), *reading, climb.posterior.mixture, goal, top).eta
+
+
+def _weigh_by_eta(climb: Climb, kept: _Kept) -> Callable[[float], Array]:
+    """Return the function from eta to the weights ``(n,)`` of the points that are kept."""
+    loss = kept.points.loss
+    base = _compute_base(climb, kept, loss)
+    return lambda eta: normalise(base - climb.potential(loss, eta))
 
 
 def _weigh(climb: Climb, kept: _Kept, pool: Points, info: GibbsInfo) -> Draws:

@@ -212,18 +212,25 @@ def is_covered(n: int, log_evidence: float) -> bool:
 
 
 def measure_missed(
-    rng: np.random.Generator, problem: CellProblem, places: Places, mixture: Mixture, drawn: CellPoints, log_z: Array
+    rng: np.random.Generator,
+    problem: CellProblem,
+    places: Places,
+    mixture: Mixture,
+    drawn: CellPoints,
+    weights: Array,
+    log_z: Array,
 ) -> float:
     """Return the share of the posterior that draws of islands missed around some place; zero within the errors.
 
-    ``drawn`` are points of islands, the same number of each in turn, ``log_z`` ``(J,)`` the islands' log evidences.
+    ``drawn`` are points of islands, the same number of each in turn, with ``weights`` ``(J, n / J)`` inside islands;
+    ``log_z`` ``(J,)`` are the islands' log evidences.
     """
     near, n_islands = places.near, len(log_z)
     shares = np.exp(log_z - logsumexp(log_z))
     log_evidence = float(logsumexp(log_z) - np.log(n_islands)) + problem.log_admissible
     relative = _spread(shares)  # error of the evidence, relative to it
     at_drawn = near.log_ratio(drawn.cells) + mixture.potential(drawn.loss)[:, None] + log_evidence
-    theirs = expit(at_drawn).reshape(n_islands, -1, len(near)).mean(axis=1)  # (J, K)
+    theirs = np.einsum("jn,jnk->jk", weights, expit(at_drawn).reshape(n_islands, -1, len(near)))
     missed = 0.0
     for k in range(len(near)):
         placed = problem.place(rng, near.draw(rng, np.full(TUNING.draws, k)))
