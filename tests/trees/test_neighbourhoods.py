@@ -1,7 +1,5 @@
 """Neighbourhoods of places: their densities, draws around them, and shares of the posterior that islands missed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -163,7 +163,7 @@ class GibbsTrees:
             while climb.can_go_on and _compute_shortfall(climb, kept) > 0:
                 climb.go_on()
                 kept = _choose_kept(climb)
-            # a mode that does not count at the last level may hold a third of the posterior at the eta that meets a goal
+            # a mode that does not count at the last level may hold a third of the mass at the eta that meets a goal
             others, missed = climb.find_missed(_find_eta(climb, kept))
             pool, report = _read(climb, kept.points), self._report(climb, missed)
             found = _weigh(climb, kept, pool, report)
@@ -308,18 +308,16 @@ def _ask(climb: Climb, points: CellPoints, pool: Points) -> Points:
     affordable = posterior.affords(n)
     if affordable < min(n, n_islands):
         raise BudgetSpentError("the budget does not allow a draw of each island: raise max_model_rows or time_budget")
-    if affordable == n:
-        some = np.arange(n)
-    else:  # the trees were checked, so that a few draws suffice, and the other rows are left for decisions
-        some = np.linspace(0, n - 1, min(affordable, _CONFIRMED)).astype(int)
+    # trees were checked, so that a few draws suffice where not all are affordable: other rows are left for decisions
+    few = np.linspace(0, n - 1, min(affordable, _CONFIRMED)).astype(int)
+    some = np.arange(n) if affordable == n else few
     evaluated = posterior.evaluate(pool.x[some])
     if not _same_losses(climb.problem, points.loss[some], evaluated.loss):
         raise NotExactError("the trees read from the model do not reproduce its predictions")
-    if affordable == n:
-        return replace(pool, outputs=evaluated.outputs, loss=evaluated.loss, reached=evaluated.reached)
-    outputs, loss, reached = pool.outputs.copy(), pool.loss.copy(), pool.reached.copy()
-    outputs[some], loss[some], reached[some] = evaluated
-    return replace(pool, outputs=outputs, loss=loss, reached=reached)
+    asked = [values.copy() for values in (pool.outputs, pool.loss, pool.reached)]
+    for values, own in zip(asked, evaluated, strict=True):
+        values[some] = own
+    return replace(pool, outputs=asked[0], loss=asked[1], reached=asked[2])
 
 
 def _compute_evidence_error(shares: Array, n: int) -> float:
