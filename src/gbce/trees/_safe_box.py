@@ -1,14 +1,12 @@
 """Boxes of cells around a point in which a tree ensemble is guaranteed to satisfy bounds on its scores.
 
 For one or two features all cells are summed, which gives every maximal box. For more, a box grows while the worst
-leaves of all trees still sum to enough. It grows in two ways, neither of which is always wider: by the next cell that
-adds most to the log widths per slack, which spreads over the features; and by the run of cells that adds most to the
-widths as shares of the allowed range.
+leaves of all trees still sum to enough, by the run of cells that adds most to the widths, as shares of the allowed
+range, per lost slack.
 """
 
-from copy import copy
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,30 +102,7 @@ def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
 
 
 def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Return the first and last cells ``(c,)`` of the wider of two boxes grown from the same one.
-
-    The wider box has a positive width in more features or, if tied, larger shares of the allowed ranges.
-    """
-    grown = [grow(box.copy(), allowed) for grow in (_grow_by_cells, _grow_by_runs)]
-    first, last = max(grown, key=lambda ends: _rank_box(allowed, *ends))
-    return first, last
-
-
-def _rank_box(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[int, float]:
-    """Return the number of features with a positive width, and the sum of width shares."""
-    widths = [axis.width(*ends) for axis, *ends in zip(allowed, first.tolist(), last.tolist(), strict=True)]
-    shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(allowed, widths, strict=True)]
-    return sum(width > axis.least for axis, width in zip(allowed, widths, strict=True)), float(np.sum(shares))
-
-
-def _grow_by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Grow by the cell that adds most to the log widths per lost slack."""
-    box.grow_by_cells(allowed)
-    return box.first, box.last
-
-
-def _grow_by_runs(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Grow by the run of cells that adds most to the width shares per lost slack."""
+    """Return the first and last cells ``(c,)`` after growing a box by runs of cells while some fit."""
     closed: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
         best: tuple[float, int, int, int] | None = None
@@ -186,43 +161,9 @@ class GrowingBox:
         self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
         self.slack = self._compute_slack(self._worst)
 
-    def copy(self) -> Self:
-        """Return a box that grows independently; constant arrays are shared."""
-        other = copy(self)
-        for name in ("first", "last", "_n_outside", "_outside", "_worst"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
-
-    def grow_by_cells(self, allowed: list[AllowedCells]) -> None:
-        """Add the cell that adds most to the log widths per lost slack, until none can be added."""
-        from gbce.trees._box_loops import grow_by_cells
-
-        ends = np.array([[axis.first, axis.last] for axis in allowed]).reshape(-1, 2)
-        begins = np.cumsum([0, *(len(axis.places) for axis in allowed)])
-        places = np.concatenate([np.zeros(0), *(axis.places for axis in allowed)])
-        order = np.array([leaves.by_entry for leaves in self._feature_leaves], dtype=int).reshape(len(ends), 2, 2, -1)
-        sets = [leaves.allowed for leaves in self._feature_leaves]
-        widest = max((one.shape[1] for one in sets if one is not None), default=0)
-        held = np.zeros((len(sets), len(self._tree) if widest else 0, widest), dtype=bool)
-        for i, one in enumerate(sets):
-            if one is not None:
-                held[i, :, : one.shape[1]] = one
-        grow_by_cells(
-            self.first, self.last, ends, places, begins, np.array([axis.least for axis in allowed]), order[:, 0],
-            order[:, 1], held, self._outside, self._n_outside, self._tree, self._worth, self._worst, self._least,
-            _MOST_STEPS, WIDE_ROUNDING,
-        )  # fmt: skip
-        self.slack = self._compute_slack(self._worst)
-
     def next_cell(self, i: int, side: int) -> int:
         """Return the next cell of the ``i``-th feature below (-1) or above (1) the box."""
         return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
-
-    def slack_with(self, i: int, cell: int) -> float:
-        """Return the slack after adding a cell of the ``i``-th feature."""
-        new = self._find_new_leaves(i, cell)
-        new = new[self._n_outside[new] == 1]
-        return self._compute_slack(self._update_worst(new)) if len(new) else self.slack
 
     def slacks_towards(self, i: int, side: int, end: int) -> Array:
         """Return the slacks ``(n,)`` after adding one, two, ... cells of the ``i``-th feature, up to an end."""
@@ -292,28 +233,12 @@ class _FeatureLeaves:
     """Which leaves ``(m,)`` hold a cell of one feature."""
 
     def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
-        own, self._n = np.flatnonzero(trees.set_features == j), len(some)
+        own = np.flatnonzero(trees.set_features == j)
         self._allowed: Array | None = None
         if len(own):
             self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
         else:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
-
-    @property
-    def allowed(self) -> Array | None:
-        """Which cells leaves hold ``(m, cells)`` of an unordered feature, None of another."""
-        return self._allowed
-
-    @cached_property
-    def by_entry(self) -> Array:
-        """Leaves as a box meets them below and above, and these cells ``(2, 2, m)``; cells of -1 if unordered."""
-        if self._allowed is not None:
-            return np.array([[np.arange(self._n)] * 2, [np.full(self._n, -1)] * 2])
-        found = np.full((2, 2, self._n), np.iinfo(np.int64).max)  # leaves that hold no value are never met
-        for side, above in enumerate((False, True)):
-            leaves, ends = self._by_end[above]
-            found[0, side, : len(leaves)], found[1, side, : len(ends)] = leaves, ends
-        return found
 
     @cached_property
     def _by_end(self) -> dict[bool, tuple[Array, Array]]:
