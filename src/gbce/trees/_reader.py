@@ -115,7 +115,7 @@ class CellReader:
         self._trees: CellTrees | None = None
         self._read = self._checked = False
         self._snapshot: Snapshot | None = None
-        self._run: object = None  # the run in which a check succeeded last
+        self._run: object = None  # the last run in which the model was looked at
         self.note = ""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -156,26 +156,28 @@ class CellReader:
         budget : Budget, optional
             With a limit, few rows are evaluated; under a deadline, no large ensemble is read.
         run : object, optional
-            What belongs to one run only: with a limit, the model is checked once in it.
+            What belongs to one run only, in which the model is looked at once.
         """
-        if self.read_unchecked(budget) is None or self._checked or self._trees is None:
+        if run is not None and run is self._run:
             return self._trees
-        limited = budget is not None and budget.limited
-        if limited and run is not None and run is self._run:
-            return self._trees
-        x = self._rows_to_check(self._trees)
-        if limited:  # checked again in each run, so that the same question has the same rows left
-            x = x[: affords(2 * _HASTY) // 2]  # and half of the rows remain
-            if len(x) < _FEWEST:
-                return None
-        agrees_with_model = _agree(self._trees, x, ask(x))
-        self._checked, self._run = not (limited and agrees_with_model), run
-        if not agrees_with_model:
-            self._trees = None
-            self.note = (
-                f"The trees read from the {type(self._model).__name__} do not reproduce its predictions, so it is "
-                "treated as a black box."
-            )
+        trees = self.read_unchecked(budget)
+        if trees is None:
+            return None
+        if not self._checked:
+            x, limited = self._rows_to_check(trees), budget is not None and budget.limited
+            if limited:  # checked again in each run, so that the same question has the same rows left, half of them
+                x = x[: affords(2 * _HASTY) // 2]
+                if len(x) < _FEWEST:
+                    return None
+            agrees_with_model = _agree(trees, x, ask(x))
+            self._checked = not (limited and agrees_with_model)
+            if not agrees_with_model:
+                self._trees = None
+                self.note = (
+                    f"The trees read from the {type(self._model).__name__} do not reproduce its predictions, so it is "
+                    "treated as a black box."
+                )
+        self._run = run
         return self._trees
 
     def read_unchecked(self, budget: Budget | None = None) -> CellTrees | None:
