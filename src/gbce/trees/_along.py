@@ -16,8 +16,6 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees._cells import CellTrees, compiled_loops
 
-__all__ = ["CommonCells", "StackedTrees", "Steps"]
-
 _LEAF = -1  # in place of the column of a split
 _SAME_SUM = 1e-12  # relative difference of the sums of leaves that is rounding
 

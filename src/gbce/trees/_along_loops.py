@@ -7,19 +7,8 @@ that results depend on the caller's generator only.
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._sum_loops import compile_loop, sum_leaves
-
-__all__ = [
-    "find_steps",
-    "interpolate",
-    "mark_steps",
-    "pick_cells",
-    "renew_paths",
-    "score_moves",
-    "sum_leaves",
-    "sum_scores",
-]
-
+from gbce.trees._sum_loops import compile_loop
+from gbce.trees._sum_loops import sum_leaves as sum_leaves  # for callers of all loops
 
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
 # ten times as long as a step. Column, cut, left child and kind of a node stand side by side, so that a step reads

@@ -19,21 +19,6 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import CellPrices, ReachableCells
 
-__all__ = [
-    "MOST_WORK",
-    "Axis",
-    "CandidateStatus",
-    "Cutter",
-    "Intervals",
-    "Leaves",
-    "Lowest",
-    "Part",
-    "Sets",
-    "bound_sums",
-    "find_lowest",
-    "make_axes",
-]
-
 # Leaves processed over all boxes: one to eight seconds on one core, the smaller the boxes the longer.
 MOST_WORK = 12_000_000
 _MOST_KEPT = 20_000_000  # leaves of queued boxes: 240 MB

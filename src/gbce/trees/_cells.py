@@ -19,7 +19,6 @@ from gbce.trees._structure import ModelStructure
 if TYPE_CHECKING:
     from gbce.trees._along import StackedTrees
 
-__all__ = ["CellTrees", "Nodes", "compiled_loops", "nearest_values", "outputs_of", "why_unreadable"]
 
 # Links whose outputs follow from scores.
 _LINKS = ("identity", "exp", "logistic", "softmax")

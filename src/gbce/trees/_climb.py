@@ -19,8 +19,6 @@ from gbce.posterior import GibbsPosterior
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
 from gbce.trees._neighbourhoods import SHARE, Places, find_places, is_covered, measure_missed
 
-__all__ = ["TUNING", "Climb", "Rung", "log_mean"]
-
 
 @dataclass(frozen=True)
 class Tuning:

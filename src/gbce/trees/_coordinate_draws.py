@@ -22,8 +22,6 @@ from gbce.trees._cells import CellTrees, compiled_loops, outputs_of
 from gbce.trees._grid import Grid, rounding_shifts
 from gbce.trees._sums import NotExactError, _require_trees
 
-__all__ = ["CellPoints", "CellProblem", "Placed"]
-
 _KNOTS = 8_192  # of a table of losses: eta times its error is below 0.01 for all but hopeless scores, and 64 KB
 # At an eta where a goal is out of reach, an interval beside the target may hold all that counts: a leaf at the very
 # limit of the target was taken for one that misses it, and a mode of e^20 times the mass found was never proposed.

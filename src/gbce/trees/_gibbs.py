@@ -24,8 +24,6 @@ from gbce.trees._climb import TUNING, Climb, log_mean
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
 from gbce.trees._sums import NotExactError
 
-__all__ = ["GibbsTrees", "draw_if_many"]
-
 # As for exact sums: rounding of sums in double precision, and of the logarithm of a small probability in single
 # precision; and the rounding error that indicates single precision.
 _SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10

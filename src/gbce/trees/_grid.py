@@ -16,8 +16,6 @@ from gbce.base import Array, Target
 from gbce.predictors import Predictor
 from gbce.trees._cells import CellTrees, outputs_of
 
-__all__ = ["Axis", "CellReadings", "Grid", "read_cell_outputs", "rounding_shifts"]
-
 _DIGITS = 60  # binary digits of sums, out of 63 so that none overflows
 _STEPS = 8  # time to traverse a tree, in additions at a corner; measured roughly
 _AT_ONCE = 500_000  # cells read together: about ten arrays of 4 MB; results do not depend on it

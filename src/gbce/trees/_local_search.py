@@ -15,8 +15,6 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import ReachableCells
 
-__all__ = ["TUNING", "LocalSearch", "Scan", "Tuning"]
-
 
 @dataclass(frozen=True)
 class Tuning:

@@ -16,8 +16,6 @@ from scipy.sparse import coo_array
 from gbce.base import Array
 from gbce.trees._bound import Axis, Intervals, Leaves
 
-__all__ = ["Solved", "solve_cheapest"]
-
 _MOST_VARIABLES = 20_000  # cells and leaves; beyond, the first relaxation alone takes longer than people wait
 _MOST_NODES = 2_000  # that are solved, a count and no time, so that proofs are the same on every machine
 _TOLERANCE = 1e-6  # of HiGHS, for integrality and for constraints

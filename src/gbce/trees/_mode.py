@@ -23,8 +23,6 @@ from gbce.trees._grid import rounding_shifts
 from gbce.trees._local_search import TUNING, LocalSearch, Scan
 from gbce.trees._question import ReachableCells, ScoreConstraints, reachable_cells
 
-__all__ = ["ModeSearch", "mode_on_cells", "objective_on_cells", "path_on_cells"]
-
 
 @dataclass(frozen=True)
 class ModeTuning:

@@ -19,8 +19,6 @@ from gbce.trees._local_search import TUNING, LocalSearch, Scan
 from gbce.trees._pairs import find_pairs
 from gbce.trees._question import ReachableCells, ScoreConstraints
 
-__all__ = ["find_nearest_cells"]
-
 _Attempt = TypeVar("_Attempt")
 
 

@@ -20,8 +20,6 @@ from gbce.posterior import Mixture
 from gbce.trees._along import Steps
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
 
-__all__ = ["SHARE", "Neighbourhoods", "Places", "find_places", "is_covered", "measure_missed"]
-
 
 @dataclass(frozen=True)
 class Tuning:

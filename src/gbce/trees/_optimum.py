@@ -18,8 +18,6 @@ from gbce.trees._milp import solve_cheapest
 from gbce.trees._pairs import count_least_changes
 from gbce.trees._question import ReachableCells, ScoreConstraints, price_units, reachable_cells, score_constraints
 
-__all__ = ["Distance", "Optimum", "Task", "make_task", "prove_cheapest"]
-
 Distance = Literal["l1", "l2", "changes"]
 
 

@@ -14,8 +14,6 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import ReachableCells, ScoreConstraints
 
-__all__ = ["count_least_changes", "find_pairs"]
-
 _MOST_CELLS = 1_000_000  # cells of all grids and leaves summed on them: some milliseconds
 _MOST_LEAVES = 100_000  # leaves within two changes: with more, the grids exceed the limit anyway
 _MOST_COUNTED = 60_000_000  # the same in a proof, about a second

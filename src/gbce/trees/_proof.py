@@ -12,8 +12,6 @@ from gbce.targets import Class
 from gbce.trees._question import ScoreConstraints
 from gbce.trees._scores import LinearScores, TreeScores
 
-__all__ = ["Proof", "describe_answer", "describe_cheapest", "describe_unattainable"]
-
 _EXACT = 1e-6  # relative cost difference that does not matter: rounding of sums and of the last digit of values
 _FEW = {2: "No change of one column suffices.", 3: "No change of one or two columns suffices."}
 _MOST_DIGITS = 17  # of a double

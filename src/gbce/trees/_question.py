@@ -15,16 +15,6 @@ from gbce.targets import Class
 from gbce.trees._cells import CellTrees, nearest_values
 from gbce.trees._structure import MORE_TERMS, ModelStructure
 
-__all__ = [
-    "CellPrices",
-    "Price",
-    "ReachableCells",
-    "ScoreConstraints",
-    "price_units",
-    "reachable_cells",
-    "score_constraints",
-]
-
 _OWN_DECISION = 0.5  # probability of a Class target at which the model's own decision counts
 
 # --- score constraints -----------------------------------------------------------------------------------------------

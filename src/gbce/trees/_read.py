@@ -14,8 +14,6 @@ from gbce.trees._cells import CellTrees, Nodes
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure
 
-__all__ = ["Cuts", "read_cells"]
-
 _MOST_NUMBERS = 100_000_000  # leaves times features, two or four bytes for each end: under a gigabyte
 _MOST_LEVELS = 1_000  # values of an integer column that the model reads as levels; hand-tuned
 _PROBES = 64  # data rows used to find which columns a feature determines; hand-tuned

@@ -17,8 +17,6 @@ import pandas as pd
 from gbce.base import Array
 from gbce.trees._scores import DOUBLE, SINGLE, ReadTrees, Tree, as_matrix, category_codes, place_in_column, stack_trees
 
-__all__ = ["read_catboost", "read_lightgbm", "read_xgboost"]
-
 # LightGBM
 ZERO = float(np.float32(1e-35))  # its kZeroThreshold: numbers up to this size are stored as zero
 _MOST_GROWTH = 50  # times as many nodes; typical trees grow two- to fourfold; hand-tuned

@@ -20,8 +20,6 @@ from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure, read_structure, same_output
 
-__all__ = ["CellReader", "read_models"]
-
 _MOST_PARTS = 200  # objects within a model that are inspected; hand-tuned, so that it takes next to no time
 _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in place
 # Hand-tuned: a wrong reading is wrong in most trees, so that few rows reveal it.
@@ -48,8 +46,8 @@ class Snapshot:
         self._parts = _find_parts(model)
         self._kept = [value for one in self._parts for value in vars(one).values()]  # so that nothing gets their ids
         grown = [value.__len__ for value in self._kept if isinstance(value, list)]  # a warm start extends these
-        named = [getattr(one, name, None) for one in self._parts for name in _COUNTS]
-        self._counts: list[Callable[[], int]] = [*grown, *filter(callable, named)]
+        named: list[Any] = [getattr(one, name, None) for one in self._parts for name in _COUNTS]
+        self._counts: list[Callable[[], int]] = [*grown, *(one for one in named if callable(one))]
         self._state = self._describe()
 
     @property

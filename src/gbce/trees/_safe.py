@@ -16,8 +16,6 @@ from gbce.trees._cells import CellTrees
 from gbce.trees._question import ScoreConstraints, score_constraints
 from gbce.trees._safe_box import AllowedCells, GrowingBox, find_boxes, grow_box
 
-__all__ = ["Ranges", "find_safe_ranges"]
-
 _MOST_EXACT = 2  # features for which all cells are summed
 _TIGHTER = 1e-9  # relative safety margin for links and the target's own comparisons
 _LEAST_WIDTH = 1e-3  # width of a single cell for growing, in units of the feature's scale

@@ -15,8 +15,6 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
 
-__all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
-
 _MOST_CELLS = 500_000  # cells of two features, summed in some hundredths of a second; with more, those near the point
 _MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, a subset is tried
 _MOST_STEPS = 5_000  # cells or runs of cells added, a fraction of a second; hand-tuned

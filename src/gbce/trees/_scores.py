@@ -13,20 +13,6 @@ import pandas as pd
 
 from gbce.base import Array
 
-__all__ = [
-    "DOUBLE",
-    "SINGLE",
-    "LinearScores",
-    "ReadTrees",
-    "Tree",
-    "TreeScores",
-    "as_matrix",
-    "category_codes",
-    "place_in_column",
-    "read_sklearn_trees",
-    "stack_trees",
-]
-
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 # Relative rounding errors of sums.

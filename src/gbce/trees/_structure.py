@@ -18,8 +18,6 @@ from gbce.space import Space
 from gbce.trees._read_boosters import read_catboost, read_lightgbm, read_xgboost
 from gbce.trees._scores import LinearScores, ReadTrees, TreeScores, as_matrix, read_sklearn_trees
 
-__all__ = ["MORE_TERMS", "ModelStructure", "agrees", "n_terms", "read_structure", "same_output"]
-
 # The rounding error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their order
 # (Higham, Accuracy and Stability of Numerical Algorithms, 4.2); this many more terms account for what follows the sum.
 MORE_TERMS = 10

@@ -15,8 +15,6 @@ from numba import njit
 
 from gbce.base import Array
 
-__all__ = ["compile_loop", "sum_leaves"]
-
 _BLOCK = 64  # rows that go down together: the bits of a number
 _ONE = np.uint64(1)
 # A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).

@@ -24,8 +24,6 @@ from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
 from gbce.trees._cells import CellTrees, why_unreadable
 from gbce.trees._grid import Axis, Grid, read_cell_outputs
 
-__all__ = ["ExactTrees", "NotExactError", "sum_if_few"]
-
 _N_DRAWS = 2_000  # as of every sampler: N_samp of the paper's experiments in two dimensions
 _MOST_CELLS = 10_000_000  # about 200 MB per model, and a few seconds
 _FEW_CELLS, _HASTY_CELLS = 1_000_000, 100_000  # summed by default: within half a second, or 0.05 s under a deadline

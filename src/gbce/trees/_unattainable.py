@@ -22,8 +22,6 @@ from gbce.trees._read import read_cells
 from gbce.trees._scores import LinearScores
 from gbce.trees._structure import ModelStructure, agrees, n_terms, same_output
 
-__all__ = ["prove_unattainable"]
-
 MOST_WORK = 4_000_000  # leaves of all boxes, one or two seconds: what that leaves open is seldom ever decided
 # Integer columns with more values are treated as intervals, a larger set; hand-tuned.
 _MOST_VALUES = 200
