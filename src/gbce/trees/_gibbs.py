@@ -22,11 +22,8 @@ from gbce.eta import solve_eta, solve_eta_among
 from gbce.posterior import GibbsPosterior
 from gbce.trees._climb import TUNING, Climb, log_mean
 from gbce.trees._coordinate_draws import CellPoints, CellProblem
-from gbce.trees._sums import NotExactError
+from gbce.trees._sums import NotExactError, tolerate_loss
 
-# As for exact sums: rounding of sums in double precision, and of the logarithm of a small probability in single
-# precision; and the rounding error that indicates single precision.
-_SAME_LOSS, _SAME_LOSS_SINGLE, _SINGLE = 1e-7, 1e-2, 1e-10
 _CONFIRMED = 40  # draws that the models evaluate where a limit on rows does not allow all, as many as check the trees
 
 # --- the sampler -----------------------------------------------------------------------------------------------------
@@ -310,7 +307,10 @@ def _ask(climb: Climb, points: CellPoints, pool: Points) -> Points:
     few = np.linspace(0, n - 1, min(affordable, _CONFIRMED)).astype(int)
     some = np.arange(n) if affordable == n else few
     evaluated = posterior.evaluate(pool.x[some])
-    if not _same_losses(climb.problem, points.loss[some], evaluated.loss):
+    read, own, tolerance = points.loss[some], evaluated.loss, tolerate_loss(climb.problem.ensembles)
+    with np.errstate(invalid="ignore"):
+        same = (np.abs(read - own) <= tolerance * (1.0 + np.abs(own))) | (read == own)
+    if not same.all():
         raise NotExactError("the trees read from the model do not reproduce its predictions")
     asked = [values.copy() for values in (pool.outputs, pool.loss, pool.reached)]
     for values, own in zip(asked, evaluated, strict=True):
@@ -326,14 +326,6 @@ def _compute_evidence_error(shares: Array, n: int) -> float:
     freedom = len(shares) - 1
     spread = float(np.sqrt(np.square(shares - shares.mean()).sum() * len(shares) / freedom * TUNING.inflation))
     return max(spread * float(stdtrit(freedom, 0.975)) / NORMAL_975, 1.0 / n)
-
-
-def _same_losses(problem: CellProblem, read: Array, own: Array) -> bool:
-    """Whether losses ``(n, K)`` read from cells are those of the models, up to rounding in their precision."""
-    single = any(trees.epsilon > _SINGLE for trees in problem.ensembles)
-    with np.errstate(invalid="ignore"):
-        near = np.abs(read - own) <= (_SAME_LOSS_SINGLE if single else _SAME_LOSS) * (1.0 + np.abs(own))
-    return bool((near | (read == own)).all())
 
 
 def _compute_prior_change(problem: CellProblem, estimated: Array) -> Array:

@@ -210,6 +210,11 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
     return found
 
 
+def tolerate_loss(ensembles: Sequence[CellTrees]) -> float:
+    """Return by how much a model's loss may differ from that of its cell, relative to one plus the loss."""
+    return _SAME_LOSS_SINGLE if any(trees.epsilon > _SINGLE for trees in ensembles) else _SAME_LOSS
+
+
 class _LossReadings(NamedTuple):
     """Losses, whether the target is reached, and whether rounding decides that, each ``(N,)``."""
 
@@ -314,8 +319,7 @@ class ExactTrees:
         if posterior.goal is not None:
             eta, met = cells.find_eta(mixture, posterior.goal)
             mixture = replace(mixture, eta=eta)
-        single = any(trees is not None and trees.epsilon > _SINGLE for trees in ensembles)
-        tolerance = _SAME_LOSS_SINGLE if single else _SAME_LOSS
+        tolerance = tolerate_loss([trees for trees in ensembles if trees is not None])
         return _ExactRun(posterior, rng, cells, mixture, tolerance).draw(self.n_draws, met)
 
 
