@@ -130,3 +130,18 @@ def test_a_category_and_a_condition_are_kept():
     found = find_nearest(around(space, x0, data), judge_by(lambda x: x[:, 1], 1.0), np.array([[3.0, 1.0]]))
     assert (found.x[:, 0] >= 1.0).all()
     assert found.cost[0] == pytest.approx(1.5, rel=0.06)  # a condition is met by steps of a twentieth of a move
+
+
+def test_one_change_goes_back_for_several_others_that_show_only_beside_it():
+    """Nothing gains without the first column: seen from the row, no two changes do, and no single one is exchanged."""
+    d = 8
+    space, x0 = gbce.Space.real(d), np.zeros(d)
+
+    def model(x):
+        return (x[:, 0] > 1.0) * (1.0 * (x[:, 1] > 2.0) + 0.6 * (x[:, 2] > 0.5) + 0.5 * (x[:, 3] < -0.5))
+
+    start = np.zeros((1, d))
+    start[0, :2] = [1.1, 2.1]
+    found = find_nearest(around(space, x0, DATA[:, [0, 1, 2, 3] * 2]), judge_by(model, 1.0), start)
+    np.testing.assert_array_equal(found.x[0] != 0, [True, False, True, True] + [False] * 4)
+    assert found.cost[0] == pytest.approx(2.0, rel=1e-2)

@@ -17,11 +17,11 @@ from gbce.space import Space
 __all__ = ["MOST_PARTS", "CandidateMoves", "Sections", "Singles", "keep_cheapest", "step_to_plane"]
 
 # Chosen by hand: they decide how many points are tried, never which of them count as reaching.
-_PAIRS = 60  # of single changes, for each share of the shortfall that they are expected to make up for
 _SHARES = (0.7, 1.0, 1.4)  # of the shortfall: models are rarely additive, and excess is shrunk later
+_PAIRS, _PAIRS_AGAIN = 60, 20  # for each share: of changes of the row, and of a later point
+_BALANCED, _RATES = 16, 48  # larger sets for each share, and rates of price to gain at which they are made
+_NEARBY = np.array([0.3, 0.6, 0.8, 0.9, 0.96, 0.99, 1.01, 1.04, 1.1, 1.3])  # parts of a change that are tried
 _MOST_SINGLES = 400  # that are combined in pairs
-_PRICES = 12  # per unit of gain, for larger sets of changes
-_SET_SIZES = (3, 4, 5, 6)
 _KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbers of changes that are kept
 _ALL_SINGLY = 12  # changes that are each undone alone
 # Shares of the interval from the row, or from a value known not to be enough, to a value that reaches: at first mostly
@@ -34,15 +34,14 @@ _PARTS = {  # by whether it is the first time, and whether they are to be few
 }
 MOST_PARTS = max(map(len, _PARTS.values()))  # rows that refining one change takes at most
 _MANY_CHANGES = 6
-_ROWS_AT_ONCE = 2_000  # built and priced before checking whether they are enough
 _VALUES_EACH_WAY = 5  # tried for one more change, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # the fractional parts of its multiples are evenly spread
-_BLENDS = (0.03, 0.12, 0.4, 1.0)  # of the way to the linearised solution: gradients change on the way
-_RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # relative excess over the linearised solution; less for short steps
+_BLENDS = (0.1, 0.4, 1.0)  # of the way to the linearised solution: gradients change on the way
+_RAYS = np.array([0.0005, 0.01, 0.1])  # relative excess over the linearised solution; less for short steps
 
 
 class Singles(NamedTuple):
-    """Rows ``(n, d)`` that change one feature ``(n,)``, with price and reduction of the shortfall ``(n,)``."""
+    """Rows ``(n, d)`` that change one feature ``(n,)`` of a point, with price and gain on the shortfall ``(n,)``."""
 
     x: Array
     feature: Array
@@ -59,14 +58,14 @@ class Singles(NamedTuple):
         return best
 
     def efficient(self) -> Array:
-        """Return positions of the changes that no cheaper change of the same feature matches."""
+        """Return positions of changes that gain or save, and that no cheaper change of the same feature matches."""
         order = np.lexsort((-self.gain, self.price, self.feature))
         kept: list[int] = []
-        feature, most = -1, 0.0
+        feature, most = -1, -np.inf
         for i in order.tolist():
             if self.feature[i] != feature:
-                feature, most = int(self.feature[i]), 0.0
-            if self.gain[i] > most:
+                feature, most = int(self.feature[i]), -np.inf
+            if self.gain[i] > most and (self.gain[i] > 0 or self.price[i] < 0):
                 most = float(self.gain[i])
                 kept.append(i)
         return np.array(kept, dtype=int)
@@ -162,77 +161,86 @@ class CandidateMoves:
             for j, values in given.items()
         )
 
-    def combine(self, singles: Singles, shortfall: float, most: int) -> Array:
-        """Return rows in which 2 to ``most`` single changes are made together.
+    def profile(self, x: Array) -> tuple[Array, Array]:
+        """Return rows ``(n, d)`` that differ from ``x`` ``(d,)`` in one feature, and which it is ``(n,)``.
 
-        Pairs are those expected to just make up for the ``shortfall``, the cheapest first; larger sets take the changes
-        of highest gain at one price per unit of gain.
+        A few values of the data, parts of each change of ``x``, and a little more of it.
+        """
+        feature, to = self._few_changes
+        own = np.flatnonzero(self.changed(x[None, :])[0])
+        near = own[self.on_axis[own]]
+        part = self.x0[near] + _NEARBY[:, None] * (x[near] - self.x0[near])
+        feature = np.concatenate([feature, own, np.tile(near, len(_NEARBY))])
+        to = np.concatenate([to, self.x0[own], part.ravel()])
+        rows = np.tile(x, (len(feature), 1))
+        rows[np.arange(len(rows)), feature] = to
+        rows, good = self.snap(rows)
+        good &= self.space.changed(rows, x).any(axis=1)
+        return rows[good], feature[good]
+
+    def combine(self, base: Array, singles: Singles, shortfall: float, room: float, most: int) -> Array:
+        """Return rows in which several single changes of ``base`` ``(d,)`` are made together.
+
+        They are expected to make up for the ``shortfall``, for prices that add up to less than ``room``: the cheapest
+        pairs, and sets of changes that are each the best at one rate of price to gain. At most ``most`` features differ
+        from the row.
         """
         which = singles.efficient()
         if most < 2 or len(np.unique(singles.feature[which])) < 2:
             return np.zeros((0, len(self.x0)))
-        sets = self._pair_up(singles, which, shortfall)
-        if most >= _SET_SIZES[0]:
-            sets += self._build_larger_sets(singles, which, most)
-        rows = np.tile(self.x0, (len(sets), 1))
+        sets = self._pair_up(singles, which, shortfall, room) + self._balance(singles, which, shortfall, room)
+        rows = np.tile(base, (len(sets), 1))
         for row, members in zip(rows, sets, strict=True):
             row[singles.feature[members]] = singles.x[members, singles.feature[members]]
-        return self._place_admissible(rows)
+        rows = self._place_admissible(rows)
+        return rows[self.changed(rows).sum(axis=1) <= most] if len(rows) else rows
 
-    def _pair_up(self, singles: Singles, which: Array, shortfall: float) -> list[Array]:
+    def _pair_up(self, singles: Singles, which: Array, shortfall: float, room: float) -> list[Array]:
         """Return positions of the cheapest pairs that are expected to be enough."""
         if len(which) > _MOST_SINGLES:
             worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
+            worth = np.where(singles.price[which] > 0, worth, np.inf)  # what leads back to the row is kept
             which = np.sort(which[np.argsort(-worth, kind="stable")[:_MOST_SINGLES]])
         one, other = np.triu_indices(len(which), 1)
         apart = singles.feature[which[one]] != singles.feature[which[other]]
         one, other = which[one[apart]], which[other[apart]]
-        gain, price = singles.gain[one] + singles.gain[other], singles.price[one] + singles.price[other]
+        gain, price = singles.gain, singles.price[one] + singles.price[other]
+        won, lost = np.maximum(gain, 0.0), np.minimum(gain, 0.0)
+        share = _share_of_need(won[one] + won[other], lost[one] + lost[other], shortfall)
         found: dict[tuple[int, int], None] = {}
-        for share in _SHARES:
-            enough = np.flatnonzero(gain >= share * shortfall)
-            cheap = enough[np.argsort(price[enough], kind="stable")[:_PAIRS]]
+        for least in _SHARES:
+            enough = np.flatnonzero((share >= least) & (price < room))
+            cheap = enough[np.argsort(price[enough], kind="stable")[: _PAIRS if room == np.inf else _PAIRS_AGAIN]]
             found |= dict.fromkeys(zip(one[cheap].tolist(), other[cheap].tolist(), strict=True))
         return [np.array(pair) for pair in found]
 
-    def _build_larger_sets(self, singles: Singles, which: Array, most: int) -> list[Array]:
-        """Return positions of sets of three and more changes, at several prices per unit of gain."""
-        worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
-        found: dict[tuple[int, ...], None] = {}
-        for price in np.quantile(worth, np.linspace(0.0, 1.0, _PRICES)):
-            profit = singles.gain[which] - price * singles.price[which]
-            order = which[np.argsort(-profit, kind="stable")]
-            _, first = np.unique(singles.feature[order], return_index=True)
+    def _balance(self, singles: Singles, which: Array, shortfall: float, room: float) -> list[Array]:
+        """Return positions of the cheapest sets that are best at a rate of price to gain, and expected to be enough."""
+        gain, price = singles.gain[which], singles.price[which]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rates = np.abs(price / gain)
+        rates = rates[np.isfinite(rates) & (rates > 0)]
+        found: dict[tuple[int, ...], tuple[float, float]] = {}
+        for rate in np.unique(np.quantile(rates, np.linspace(0.0, 1.0, _RATES))) if len(rates) else []:
+            profit = rate * gain - price
+            order = np.argsort(-profit, kind="stable")
+            _, first = np.unique(singles.feature[which[order]], return_index=True)
             order = order[np.sort(first)]
-            for size in _SET_SIZES:
-                if size <= min(most, len(order)):
-                    found[tuple(np.sort(order[:size]).tolist())] = None
-        return [np.array(members) for members in found]
+            order = order[profit[order] > 0]
+            won, lost = np.cumsum(np.maximum(gain[order], 0.0)), np.cumsum(np.minimum(gain[order], 0.0))
+            share, spent = _share_of_need(won, lost, shortfall), np.cumsum(price[order])
+            for last in np.flatnonzero((share >= _SHARES[0]) & (spent < room)).tolist():
+                found[tuple(np.sort(which[order[: last + 1]]).tolist())] = float(spent[last]), float(share[last])
+        chosen: dict[tuple[int, ...], None] = {}
+        for least in _SHARES:
+            own = sorted((spent, members) for members, (spent, share) in found.items() if share >= least)
+            chosen |= dict.fromkeys(members for _, members in own[:_BALANCED])
+        return [np.array(members) for members in chosen if len(members) > 1]
 
-    def add_one_change(self, base: Array, ceiling: Array, enough: int) -> Array:
-        """Return about ``enough`` rows that add a change to points ``(b, d)``, below the cost ``ceiling`` ``(b,)``."""
-        where, to = self._few_changes
-        found, total = [np.zeros((0, len(self.x0)))], 0
-        some = max(1, _ROWS_AT_ONCE // max(len(where), 1))
-        for start in range(0, len(base), some):
-            if total >= enough:
-                break
-            x, most = base[start : start + some], ceiling[start : start + some]
-            whose = np.repeat(np.arange(len(x)), len(where))
-            rows = x[whose]
-            rows[np.arange(len(rows)), np.tile(where, len(x))] = np.tile(to, len(x))
-            rows, good = self.snap(rows)
-            good &= self.space.changed(rows, x[whose]).any(axis=1)
-            rows, whose = rows[good], whose[good]
-            cheap = self.cost(rows) < most[whose]
-            rows, whose = rows[cheap], whose[cheap]
-            count = np.bincount(whose, minlength=len(x))
-            rows = rows[
-                (total + np.cumsum(count) - count < enough)[whose]
-            ]  # of points reached before there were enough
-            found.append(rows)
-            total += len(rows)
-        return np.vstack(found)
+    @property
+    def n_few_changes(self) -> int:
+        """How many values of the data a profile tries."""
+        return len(self._few_changes[0])
 
     @cached_property
     def _few_changes(self) -> tuple[Array, Array]:
@@ -386,6 +394,13 @@ def _spend_evenly(gradient: Array, room: Array, needed: float, order: Array) -> 
 def keep_cheapest(cost: Array, most: int) -> Array:
     """Return positions of at most ``most`` points, the cheapest first."""
     return np.argsort(cost, kind="stable")[:most]
+
+
+def _share_of_need(won: Array, lost: Array, shortfall: float) -> Array:
+    """Return which share gains ``(n,)`` have of the shortfall and what is lost; infinite where nothing is needed."""
+    needed = shortfall - lost
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.where(needed > 0, won / needed, np.inf)
 
 
 def _thin_outwards(values: Array) -> Array:

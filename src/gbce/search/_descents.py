@@ -95,15 +95,15 @@ class Search:
 
     def where_hopeful(self, v: Array, most: Array | float) -> Array:
         """Return objective and cost ``(..., 2)``; infinite, without a call, where cost plus floor reach ``most``."""
-        x = self._place(v)
+        x = self.place(v)
         cost = self.posterior.prior.cost(x)
         hopeful = np.flatnonzero(cost + self.floor < np.broadcast_to(most, v.shape[:-1]).ravel())
         value = np.full(len(x), np.inf)
         if len(hopeful):
-            value[hopeful] = self._evaluate(x[hopeful], cost[hopeful])
+            value[hopeful] = self.evaluate(x[hopeful], cost[hopeful])
         return np.column_stack([value, cost]).reshape(*v.shape[:-1], 2)
 
-    def _evaluate(self, x: Array, cost: Array) -> Array:
+    def evaluate(self, x: Array, cost: Array) -> Array:
         """Evaluate rows ``(n, d)`` of known cost within the row limit, and remember the best."""
         self.require_rows(len(x))
         self.rows_left -= len(x)
@@ -133,7 +133,7 @@ class Search:
 
     def cost(self, v: Array) -> Array:
         """Return the cost ``(...)`` of ``(..., m)``, without a model call."""
-        return self.posterior.prior.cost(self._place(v)).reshape(v.shape[:-1])
+        return self.posterior.prior.cost(self.place(v)).reshape(v.shape[:-1])
 
     def in_blocks(self, evaluate: Callable[..., Array], *given: Array) -> Array:
         """Return ``evaluate(*given)``, in blocks that fit into memory."""
@@ -145,7 +145,7 @@ class Search:
         if n > self.rows_left:
             raise BudgetSpentError(f"{n:,} more model rows exceed the limit of a mode search")
 
-    def _place(self, v: Array) -> Array:
+    def place(self, v: Array) -> Array:
         """Project coordinates ``(..., m)`` to admissible rows ``(n, d)``."""
         flat = v.reshape(-1, v.shape[-1])
         x = np.tile(self.scene.x0, (len(flat), 1))

@@ -2,8 +2,9 @@
 
 The first round changes every feature alone; pairs and larger sets follow from the gains of single changes. Points known
 to reach have needless changes undone, and points with identical outputs are replaced by the near corner of their box.
-Points that reach are then refined by bisection, feature by feature, up to the boundary, and changes are traded for
-cheaper ones. Smooth models have a gradient at the boundary, which gives a linearised solution.
+Points that reach are then refined by bisection, feature by feature, up to the boundary. Around them, and around points
+halfway, single changes are judged again, and those made together that are expected to save: to go back with one and on
+with another. Smooth models have a gradient at the boundary, which gives a linearised solution.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.search._candidates import MOST_PARTS, CandidateMoves, Sections, Singles, keep_cheapest, step_to_plane
-from gbce.search._polish import try_near_corners
+from gbce.search._corners import try_near_corners
 
 __all__ = ["Evaluations", "Judged", "NearestPoints", "find_nearest"]
 
@@ -32,12 +33,12 @@ _PATH = 6  # numbers of changes with an answer of their own
 _EACH = 3  # sets of changed features that are refined, for each number of changes
 _CHEAPEST = 4  # and of any number
 _STARTS = 24  # known points that reach, whose changes are undone
-_BASES = 6  # points that do not reach yet and get one more change in a round
-_EXCHANGED = 6  # points that reach and have a change traded in a round
-_MOST_EXCHANGED = 40  # changes of one point that are traded, the first ones: larger sets have changes undone first
-_EXCHANGE_ROUNDS = 5
-_SPARED = 4  # trades may take one part in this many of the rows left
-_SPARED_SMOOTH = 16  # and for smooth models
+_ANCHORS = 6  # points whose single changes are judged in a round, to be made together
+_HALFWAY = (
+    0.5  # share of the shortfall that such a point has made up for, if it does not reach: the row is the other end
+)
+_SPARED = 4  # judging single changes again may take one part in this many of the rows left
+_SPARED_SMOOTH = 8  # and for smooth models
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not refined
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: shorter intervals are not bisected any further
@@ -186,14 +187,15 @@ class _NearestSearch:
     known: tuple[Array, Array] | None = None
     low: dict[bytes, Array] = field(default_factory=dict)  # share of each change known not to be enough
     undone: set[bytes] = field(default_factory=set)  # points whose changes were undone
-    swept: set[bytes] = field(default_factory=set)  # points that got one more change
     differenced: set[bytes] = field(default_factory=set)  # points whose gradients were computed
     try_gradients: bool = True  # whether gradients are worth computing
     gradient_seen: bool = False
     worth: Array | None = None
+    shortfall: float = np.inf  # of the row
+    profiled: set[float | bytes] = field(default_factory=set)  # shortfalls of points whose single changes were judged
 
     def run(self, starts: Array, trials: Array) -> None:
-        """Judge single changes and sets of them, then refine points that reach and trade changes."""
+        """Judge single changes and sets of them, then refine points that reach."""
         known_points, around = self.known_points, self.known_points.around
         all_rows = around.enumerate_all(min(_FEW_POINTS, known_points.rows_left))
         if all_rows is not None:
@@ -203,11 +205,11 @@ class _NearestSearch:
         here, alone, tried, _ = known_points.judge_all(
             around.x0[None, :], x, trials, around.undo_changes(starts[:_STARTS])
         )
+        self.shortfall = float(here.gap[0])
         with np.errstate(invalid="ignore", over="ignore"):  # an infinite shortfall gains nothing
-            gain = here.gap[0] - alone.gap
-        singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
+            singles = self._price(x, feature, self.shortfall - alone.gap, 0.0)
         self.worth = singles.worth(len(around.x0), around.x0)
-        joined = around.combine(singles, float(here.gap[0]), self.most)
+        joined = around.combine(around.x0, singles, self.shortfall, np.inf, self.most)
         if self.known is not None:
             try_near_corners(
                 around.space,
@@ -221,9 +223,9 @@ class _NearestSearch:
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         known_points.judge_all(around.undo_changes(starts, self.worth), joined)
         before, quiet = known_points.least(), 0
-        for number in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             n_judged = len(known_points.judged)
-            self._run_round(number)
+            self._run_round()
             after = known_points.least()
             with np.errstate(invalid="ignore"):
                 saved = np.nan_to_num(before - after, nan=0.0) > _LEAST_SAVING * after
@@ -237,18 +239,21 @@ class _NearestSearch:
         (results,) = self.known_points.judge_all(x)
         return np.where(results.reached, self.known_points.around.cost(x), np.inf)
 
-    def _run_round(self, number: int) -> None:
-        """Refine points that reach, undo and trade changes, and follow gradients: one or two calls."""
+    def _run_round(self) -> None:
+        """Refine points that reach, undo changes, make several together, and follow gradients: one or two calls."""
         around, active = self.known_points.around, self._pick_active()
         sections = self._open_sections(active)
         back = around.undo_changes(self._take_fresh(active, self.undone), self.worth)
         differences, whose = self._difference_rows(active) if self.try_gradients else ([], active[:0])
-        more = self._add_changes(active) if number < _EXCHANGE_ROUNDS else active[:0]
-        results = self.known_points.judge_all(sections.x, back, *differences, more)
+        anchors, ceiling = self._pick_anchors(active)
+        profiles = [around.profile(x) for x in anchors]
+        around_anchors = [np.vstack([x, rows]) for x, (rows, _) in zip(anchors, profiles, strict=True)]
+        results = self.known_points.judge_all(sections.x, back, *differences, *around_anchors)
         together = self._update_intervals(active, sections, results[0])
         planes = self._step_to_planes(whose, differences, results[2 : 2 + len(differences)])
-        if len(together) + len(planes):
-            self.known_points.judge_all(together, planes)
+        traded = self._trade(anchors, ceiling, profiles, results[2 + len(differences) :])
+        if len(together) + len(planes) + len(traded):
+            self.known_points.judge_all(together, planes, traded)
 
     def _pick_active(self) -> Array:
         """Return points that reach and are worth refining ``(k, d)``: a few for each number of changes."""
@@ -331,50 +336,60 @@ class _NearestSearch:
             self.low.setdefault(row.tobytes(), floor)
         return rows[around.space.admissible(rows, around.x0)] if len(rows) else rows
 
-    # --- traded and added changes -------------------------------------------------------------------------------------
+    # --- several changes together -------------------------------------------------------------------------------------
 
-    def _add_changes(self, active: Array) -> Array:
-        """Return points in which a change is traded for another, or one more is made where it may be enough."""
-        around, least = self.known_points.around, self.known_points.least()
-        room = self.known_points.rows_left // (_SPARED_SMOOTH if self.gradient_seen else _SPARED)
-        base, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
+    def _pick_anchors(self, active: Array) -> tuple[Array, Array]:
+        """Return points whose single changes are worth judging ``(k, d)``, and the cost they have to stay below."""
+        around, known_points = self.known_points.around, self.known_points
+        room = known_points.rows_left // (_SPARED_SMOOTH if self.gradient_seen else _SPARED)
+        most = min(room // max(around.n_few_changes, 1), _ANCHORS)
+        missed, ceiling, shortfall = self._pick_promising(most)
         cost, changed = around.cost(active), around.changed(active)
-        for i in keep_cheapest(cost, _EXCHANGED).tolist():
-            where = np.flatnonzero(changed[i])[:_MOST_EXCHANGED]
-            if len(where) < 2 or active[i].tobytes() in self.swept:
-                continue
-            self.swept.add(active[i].tobytes())
-            rows = np.tile(active[i], (len(where), 1))
-            rows[np.arange(len(where)), where] = around.x0[where]
-            base.append(rows)
-            whose.append(np.full(len(rows), i))
-        rows, good = around.snap(np.vstack(base))
-        exchanged = around.add_one_change(rows[good], cost[np.concatenate(whose)[good]], room)
-        added = around.add_one_change(*self._pick_promising(least), room)[: max(room // 2, room - len(exchanged))]
-        return np.vstack([added, exchanged[: room - len(added)]])
+        chosen: list[int] = []
+        for i in np.argsort(cost, kind="stable").tolist():
+            gap = known_points.judged.get(row_keys(active[i : i + 1])[0], (0.0, True))[0]
+            likeness = gap or np.packbits(changed[i]).tobytes()  # one output is one box, or one boundary is one set
+            if len(chosen) < most - min(len(missed), 1) and likeness not in self.profiled:
+                self.profiled.add(likeness)
+                chosen.append(i)
+        n = most - len(chosen)
+        self.profiled.update(shortfall[:n].tolist())
+        return np.vstack([active[chosen], missed[:n]]), np.append(cost[chosen], ceiling[:n])
 
-    def _pick_promising(self, least: Array) -> tuple[Array, Array]:
-        """Return points that may reach with one more change, and the cost they may have then."""
-        if not self.known_points.missed or self.worth is None or self.worth.max() <= 0 or self.most < 2:
-            return np.zeros((0, len(self.known_points.around.x0))), np.zeros(0)
+    def _pick_promising(self, most: int) -> tuple[Array, Array, Array]:
+        """Return points more than halfway to the target, the cost they may have with more changes, and shortfalls."""
+        if not self.known_points.missed or self.most < 2:
+            return np.zeros((0, len(self.known_points.around.x0))), np.zeros(0), np.zeros(0)
+        least = self.known_points.least()
         x, cost, shortfall, changed = (np.concatenate(part) for part in zip(*self.known_points.missed, strict=True))
         n = changed.sum(axis=1)
-        ceiling = least[np.minimum(n, _PATH)]  # with one more change
-        foreseen = cost**self.power + np.maximum(shortfall, 0.0) / self.worth.max()
-        can = (n > 0) & (n < min(self.most, _PATH)) & (cost < ceiling) & np.isfinite(foreseen)
+        ceiling = np.where(n < _PATH, least[np.minimum(n, _PATH)], least[-1])  # with one more change
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = 1.0 - shortfall / self.shortfall
+            foreseen = cost**self.power / share
+        can = (n > 0) & (n < self.most) & (cost < ceiling) & np.isfinite(foreseen) & (share > _HALFWAY)
         order = np.flatnonzero(can)[np.argsort(foreseen[can], kind="stable")]
-        chosen: list[int] = []
-        supports: set[bytes] = set()
-        for i in order.tolist():
-            support = np.packbits(changed[i]).tobytes()
-            if support in supports or x[i].tobytes() in self.swept:
-                continue
-            supports.add(support)
-            self.swept.add(x[i].tobytes())
-            chosen.append(i)
-            if len(chosen) == _BASES:
-                break
-        return x[chosen], ceiling[chosen]
+        _, first = np.unique(shortfall[order], return_index=True)
+        chosen = [i for i in order[np.sort(first)].tolist() if shortfall[i] not in self.profiled][:most]
+        return x[chosen], ceiling[chosen], shortfall[chosen]
+
+    def _trade(
+        self, anchors: Array, ceiling: Array, profiles: list[tuple[Array, Array]], results: list[Judged]
+    ) -> Array:
+        """Return points in which several single changes are made together that are expected to save."""
+        around = self.known_points.around
+        found = [anchors[:0]]
+        for x, most, (rows, feature), judged in zip(anchors, ceiling, profiles, results, strict=True):
+            before = float(around.cost(x[None, :])[0] ** self.power)
+            with np.errstate(invalid="ignore", over="ignore"):
+                singles = self._price(rows, feature, judged.gap[0] - judged.gap[1:], before)
+            found.append(around.combine(x, singles, float(judged.gap[0]), float(most**self.power) - before, self.most))
+        return np.vstack(found)
+
+    def _price(self, rows: Array, feature: Array, gain: Array, before: float) -> Singles:
+        """Return single changes of a point, with prices that add up and finite gains."""
+        price = self.known_points.around.cost(rows) ** self.power - before
+        return Singles(rows, feature, price, np.where(np.isfinite(gain), gain, 0.0))
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 
@@ -394,6 +409,7 @@ class _NearestSearch:
         points = self._take_fresh(active[order], self.differenced, _DIFFERENCED)
         low, high = around.space.limits(around.x0)
         step = np.where(around.space.discrete[axis], 1.0, _DIFFERENCE * around.space.scale[axis])
+        step = np.where(points[:, axis] < around.x0[axis], -step, step)  # away from the row: the other way is an edge
         step = np.where(points[:, axis] + step > high[axis], -step, step)
         step = np.where(points[:, axis] + step < low[axis], 0.0, step)
         rows = np.repeat(points[:, None, :], len(axis), axis=1)

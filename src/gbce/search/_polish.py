@@ -1,11 +1,10 @@
-"""Local refinement of the posterior mode, and the near corners of boxes on which a model is constant.
+"""Refinement of the posterior mode: descents, and the nearest point whose potential is no higher.
 
-A piecewise constant model, such as a tree, has one output in a whole box. Points with identical outputs mostly lie in
-one box, and so does all that lies between them; the nearest such point to the row is one candidate row, where undoing
-single changes would take many. If its output differs, the group spans several boxes and is split.
+Descents lead to the bottom of a basin. Among all points with at most its potential, the mode is the one of least cost:
+the search for the nearest point finds it, with the potential as the target, across the borders of basins.
 """
 
-from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,20 +12,21 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
+from gbce.search._candidates import CandidateMoves
 from gbce.search._descents import Search, coordinates, has_gained, levels, nelder_mead, newton
-from gbce.space import Space
+from gbce.search._nearest import Judged, find_nearest
+from gbce.search._steps import values_to_try
 
-__all__ = ["polish_mode", "try_near_corners"]
+__all__ = ["polish_mode"]
 
-# Near corners; chosen by hand: they decide how many rows are evaluated.
-_MOST_GROUPS = 60  # evaluated at a time, the most promising
-_SPLIT, _MEMBERS = 6, 40  # groups that are split in a round, and points of each that take part
-_ROUNDS = 4  # of splitting
-_ROUNDING = 1e-9  # relative, of predicted figures
-
+_ROUNDING = 1e-9  # relative, of potentials
 # Refinement.
 _N_STARTS = 4  # from the pool and from points that a search evaluated, beside the row
-_N_LATE_STARTS = 4  # from scattered points, for the last round
+_SEARCHES, _STARTS_AS_GOOD = 2, 8  # for nearer points as good, and known ones that each starts from
+_DRAWING_ROWS, _DRAWING_ROWS_PER_FEATURE = 600, 60  # of each: the sum of both
+_SQUARED = (
+    0.4  # share of a cost that half the change has, if it grows with the square: a quarter, and room for rounding
+)
 _BEST_OF_POOL = 2_000  # points from which starts are picked
 _APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m, halved down to the second
 _SAME = 0.05  # distance within which two end points count as one, in the same units
@@ -41,100 +41,15 @@ _NEAREST = 0.01  # least share of the way from the best point to a scattered one
 _LONGEST_RAY = 2.0  # times a prior draw: beyond, the region of low cost is not followed
 _RAY_HALVINGS = 20  # to find where a ray leaves the region, to two millionths of it
 
-# --- near corners of boxes --------------------------------------------------------------------------------------------
-
-
-def try_near_corners(
-    space: Space,
-    x0: Array,
-    x: Array,
-    outputs: Array,
-    predict: Callable[[Array, Array], Array],
-    evaluate: Callable[[Array], Array],
-    least: float,
-) -> None:
-    """Evaluate the near corners of groups of points with identical outputs, as long as they may improve.
-
-    ``x`` ``(n, d)`` are points, the best first, with ``outputs`` ``(n, K)``. ``predict`` takes corners ``(g, d)`` and
-    positions ``(g,)`` in ``x`` and returns the figure ``(g,)`` of the corners if their outputs are those at the
-    positions; ``evaluate`` takes corners and returns their actual figure. ``least`` is the lowest figure so far.
-    """
-    groups = _group_by_outputs(outputs)
-    for number in range(_ROUNDS + 1):
-        groups = [own for own in groups if len(own) > 1]
-        corner, good = _find_corners(space, x0, x, groups)
-        predicted = np.where(good, predict(corner, np.array([own[0] for own in groups], dtype=int)), np.inf)
-        order = np.argsort(predicted, kind="stable")
-        order = order[predicted[order] < least][:_MOST_GROUPS]
-        if len(order) == 0:
-            return
-        found = evaluate(corner[order])
-        least = min(least, float(found.min()))
-        failed = (found > predicted[order] + _ROUNDING * np.abs(predicted[order])) & (predicted[order] < least)
-        split = [groups[i][_spread(len(groups[i]), _MEMBERS)] for i in order[failed][:_SPLIT].tolist()]
-        if not split or number == _ROUNDS:
-            return
-        groups = _split_groups(space, x0, x, split, predict, evaluate)
-
-
-def _split_groups(
-    space: Space,
-    x0: Array,
-    x: Array,
-    groups: list[Array],
-    predict: Callable[[Array, Array], Array],
-    evaluate: Callable[[Array], Array],
-) -> list[Array]:
-    """Split groups into the points that share a box with the first of their group, and the others."""
-    pairs = [np.array([own[0], other]) for own in groups for other in own[1:]]
-    corner, good = _find_corners(space, x0, x, pairs)
-    predicted = predict(corner, np.array([pair[0] for pair in pairs]))
-    alike = np.zeros(len(pairs), dtype=bool)
-    alike[good] = evaluate(corner[good]) <= predicted[good] + _ROUNDING * np.abs(predicted[good])
-    found, end = [], 0
-    for own in groups:
-        same, end = alike[end : end + len(own) - 1], end + len(own) - 1
-        found += [np.append(own[0], own[1:][same]), own[1:][~same]]
-    return found
-
-
-def _group_by_outputs(outputs: Array) -> list[Array]:
-    """Return the positions of points with identical outputs ``(n, K)``, in order."""
-    if len(outputs) == 0:
-        return []
-    order = np.lexsort((np.arange(len(outputs)), *outputs.T))
-    same = (outputs[order[1:]] == outputs[order[:-1]]).all(axis=1)
-    return np.split(order, np.flatnonzero(~same) + 1)
-
-
-def _find_corners(space: Space, x0: Array, x: Array, groups: list[Array]) -> tuple[Array, Array]:
-    """Return the near corner of each group ``(g, d)``, with the first point's levels, and whether it is admissible."""
-    if not groups:
-        return x[:0], np.zeros(0, dtype=bool)
-    rows, first = x[np.concatenate(groups)], x[[own[0] for own in groups]]
-    start = np.cumsum([0, *(len(own) for own in groups)])[:-1]
-    between = np.clip(x0, np.fmin.reduceat(rows, start), np.fmax.reduceat(rows, start))
-    with_row = np.logical_or.reduceat((rows == x0) | (np.isnan(rows) & np.isnan(x0)), start)
-    on_axis = ~space.unordered & ~np.isnan(x0)
-    return space.place(np.where(with_row, x0, np.where(on_axis, between, first)), x0)
-
-
-def _spread(n: int, most: int) -> Array:
-    """Return at most ``most`` of ``n`` positions: half of them the first ones, the others evenly spaced."""
-    if n <= most:
-        return np.arange(n)
-    half = most // 2
-    return np.append(np.arange(half), np.linspace(half, n - 1, most - half).astype(int))
-
-
 # --- refinement of the mode -------------------------------------------------------------------------------------------
 
 
 def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     """Descend from good points, and return the best point evaluated on the way and the best that reaches the target.
 
-    Every round drops the worse half of the starts. It ends with a round without gain, or at the row limit, or at that
-    of the explanation. With few features it scatters points before the first round and before giving up.
+    Every round drops the worse half of the starts. Where descents gain nothing, nearer points of the same potential are
+    searched; with few features it then scatters points. It ends with a round without gain, or at the row limit, or at
+    that of the explanation.
     """
     if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
         return []  # a missing value has no coordinate
@@ -142,30 +57,25 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     v, f = _find_starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # no start, or nothing to gain, as no cost is below zero
         return []
-    thorough = len(scene.free) <= _FEW_FEATURES
-    least, last_round = f.min(), not thorough
-    try:
-        v, f = _add_corners(search, v, f)
-        if thorough:
-            v, f = _pick_starts(*_add_scattered(search, v, f, nearest=1.0), _N_STARTS)
+    least, searches, thorough = f.min(), _SEARCHES, len(scene.free) <= _FEW_FEATURES
+    with suppress(BudgetSpentError):
         for _ in range(_MAX_ROUNDS):
             v, f = _drop_duplicates(*levels(search, v, f))
             v, f = _drop_duplicates(*newton(search, v, f))
             v, f = _drop_duplicates(*coordinates(search, v, f))
             half = max(len(f) // 2, _LEAST_STARTS)
             v, f = v[:half], f[:half]
-            if has_gained(least, f[0]):
-                least = f[0]
-            elif last_round:
-                break
-            else:
-                if search.sloped and search.smooth.all():  # a simplex needs continuous coordinates
-                    v[:1], f[:1] = _try_simplex(search, v[:1], f[:1])
-                if not has_gained(least, f[0]):
-                    v, f = _pick_starts(*_add_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
-                    last_round = True
-    except BudgetSpentError:
-        pass
+            if not has_gained(least, f[0]) and searches:
+                searches -= 1
+                v, f = _draw_nearer(search, v, f)
+            if not has_gained(least, f[0]) and thorough and search.sloped and search.smooth.all():
+                v[:1], f[:1] = _try_simplex(search, v[:1], f[:1])
+            if not has_gained(least, f[0]):
+                if not thorough:
+                    break
+                v, f = _pick_starts(*_add_scattered(search, v, f), _N_STARTS)
+                thorough = False
+            least = f[0]
     return [point for point in (search.best, search.best_reached) if point is not None]
 
 
@@ -179,6 +89,48 @@ def _try_simplex(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     return v, f
 
 
+def _draw_nearer(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Add cheaper points than the best one whose potential is no higher: the mode is the nearest of these."""
+    scene, posterior, prior = search.scene, search.posterior, search.posterior.prior
+    best = search.place(v[f.argmin()][None, :])
+    level = float(f.min() - prior.cost(best)[0])
+    if not has_gained(f.min(), np.array(level)):  # no cheaper point could gain enough
+        return v, f
+    level += _ROUNDING * abs(level)
+    power = _power_of_cost(search)
+
+    def judge(x: Array) -> Judged:
+        cost = prior.cost(x)
+        potential = search.evaluate(x, cost) - np.where(np.isfinite(cost), cost, 0.0)
+        gap = _signed_root(potential) - _signed_root(np.array(level))
+        return Judged(gap, gap <= 0)
+
+    data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
+    values = values_to_try(scene.space, scene.x0, data)
+    moves = CandidateMoves(scene.space, scene.x0, values, lambda x: prior.cost(x) ** (1.0 / power))
+    x, outputs, usable = _collect_as_good(search, level)
+    starts = np.vstack([best, x[usable][:_STARTS_AS_GOOD]])
+    rows = min(search.rows_left, _DRAWING_ROWS + _DRAWING_ROWS_PER_FEATURE * len(scene.free))
+    found = find_nearest(moves, judge, starts, known=(x, outputs), power=power, max_rows=rows)
+    x, value = found.x[:_N_STARTS], level + prior.cost(found.x[:_N_STARTS])
+    if search.best is not None:
+        x, value = np.vstack([x, search.best.x]), np.append(value, search.least)
+    nearer = (x[:, scene.free] - scene.x0[scene.free]) / search.unit
+    return _drop_duplicates(np.vstack([nearer, v]), np.append(value, f))
+
+
+def _signed_root(potential: Array) -> Array:
+    """Return square roots: where a loss is a square, they add up over columns as the model's output does."""
+    return np.sign(potential) * np.sqrt(np.abs(potential))
+
+
+def _power_of_cost(search: Search) -> int:
+    """Return 2 where the cost grows with the square of a change, as under a Gaussian prior, else 1."""
+    whole = np.where(search.high >= 2.0, 2.0, np.where(search.low <= -2.0, -2.0, 0.0)) * search.ordered
+    half, all_of_it = search.cost(np.vstack([0.5 * whole, whole]))
+    return 2 if half < _SQUARED * all_of_it else 1
+
+
 def _find_starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     """Return the row and good, separated points of the pool ``(s, m)``, and their objective ``(s,)``."""
     x0 = scene.x0[scene.free]
@@ -189,8 +141,11 @@ def _find_starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     return v[np.isfinite(f)], f[np.isfinite(f)]
 
 
-def _add_corners(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
-    """Add the near corners of known points and training rows with identical outputs."""
+def _collect_as_good(search: Search, level: float) -> tuple[Array, Array, Array]:
+    """Return known points ``(n, d)`` and training rows of at most this potential, the cheapest first.
+
+    With their outputs ``(n, K)``, and whether they are admissible ``(n,)``.
+    """
     scene, posterior = search.scene, search.posterior
     known = scene.draws.known
     pool = known.take(np.isfinite(scene.objective(known)) & np.isfinite(known.log_correction))
@@ -199,28 +154,12 @@ def _add_corners(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     if rows is not None and landmark_values is not None:
         x, outputs = np.vstack([x, rows]), np.vstack([outputs, landmark_values.outputs])
         potential = np.append(potential, scene.mixture.potential(landmark_values.loss))
-    order = np.argsort(potential + posterior.prior.cost(x), kind="stable")
-    x, outputs, potential = x[order], outputs[order], potential[order]
-    found: list[tuple[Array, Array]] = [(v, f)]
-
-    def evaluate(corner: Array) -> Array:
-        v_corner = (corner[:, scene.free] - scene.x0[scene.free]) / search.unit
-        found.append((v_corner, search(v_corner)))
-        return found[-1][1]
-
-    try_near_corners(
-        scene.space,
-        scene.x0,
-        x,
-        outputs,
-        lambda corner, whose: potential[whose] + posterior.prior.cost(corner),
-        evaluate,
-        f.min(),
-    )
-    return np.vstack([some for some, _ in found]), np.concatenate([value for _, value in found])
+    good = np.flatnonzero(potential <= level)
+    order = good[np.argsort(posterior.prior.cost(x[good]), kind="stable")]
+    return x[order], outputs[order], order < len(pool)
 
 
-def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
+def _add_scattered(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     """Add points between the best one and the border of the region whose cost is below the best objective."""
     scene, (n, m) = search.scene, (_SCATTERED, v.shape[1])
     best, least = v[f.argmin()], f.min()
@@ -233,7 +172,7 @@ def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tup
         less = (search.cost(middle * rays) + search.floor < least)[:, None]
         inside, outside = np.where(less, middle, inside), np.where(less, outside, middle)
     share = inside * scene.rng.random((n, 1)) ** (1.0 / m)  # evenly over the region
-    more = best + nearest ** scene.rng.random((n, 1)) * (share * rays - best)
+    more = best + _NEAREST ** scene.rng.random((n, 1)) * (share * rays - best)
     more = np.clip(more, search.low, search.high)
     return np.vstack([v, more]), np.append(f, search(more))
 
