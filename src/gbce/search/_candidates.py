@@ -48,15 +48,6 @@ class Singles(NamedTuple):
     price: Array
     gain: Array
 
-    def worth(self, n_features: int, x0: Array) -> Array:
-        """Return the best gain per price of each feature, downwards and upwards ``(2, d)``."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = np.where((self.gain > 0) & (self.price > 0), self.gain / self.price, 0.0)
-        best = np.zeros((2, n_features))
-        up = (self.x[np.arange(len(self.x)), self.feature] > x0[self.feature]).astype(int)
-        np.maximum.at(best, (up, self.feature), ratio)
-        return best
-
     def efficient(self) -> Array:
         """Return positions of changes that gain or save, and that no cheaper change of the same feature matches."""
         order = np.lexsort((-self.gain, self.price, self.feature))
@@ -256,8 +247,8 @@ class CandidateMoves:
 
     # --- fewer and smaller changes ------------------------------------------------------------------------------------
 
-    def undo_changes(self, x: Array, worth: Array | None = None) -> Array:
-        """Return rows in which changes of points ``(k, d)`` are undone, the largest or least worthwhile ones first."""
+    def undo_changes(self, x: Array) -> Array:
+        """Return rows in which changes of points ``(k, d)`` are undone, the largest ones first."""
         found = [np.zeros((0, len(self.x0)))]
         sizes = self.space.change(x, self.x0) / np.maximum(self.space.scale, np.finfo(float).tiny)
         for one, size, changed in zip(x, sizes, self.changed(x), strict=True):
@@ -265,12 +256,8 @@ class CandidateMoves:
             n = len(where)
             if n < 2:
                 continue
-            orders = [np.argsort(size[where], kind="stable")]  # the last one is undone first
-            if worth is not None:
-                up = (one[where] > self.x0[where]).astype(int)
-                orders.append(np.argsort(-worth[up, where], kind="stable"))
-            few = _KEPT_SIZES[n > _KEPT_SIZES]
-            kept = [np.argsort(order) < few[:, None] for order in orders]
+            rank = np.argsort(np.argsort(size[where], kind="stable"))  # the last one is undone first
+            kept = [rank < _KEPT_SIZES[n > _KEPT_SIZES][:, None]]
             if n <= _ALL_SINGLY:
                 kept.append(~np.eye(n, dtype=bool))
             stays = np.concatenate(kept)

@@ -190,7 +190,6 @@ class _NearestSearch:
     differenced: set[bytes] = field(default_factory=set)  # points whose gradients were computed
     try_gradients: bool = True  # whether gradients are worth computing
     gradient_seen: bool = False
-    worth: Array | None = None
     shortfall: float = np.inf  # of the row
     profiled: set[float | bytes] = field(default_factory=set)  # shortfalls of points whose single changes were judged
 
@@ -208,7 +207,6 @@ class _NearestSearch:
         self.shortfall = float(here.gap[0])
         with np.errstate(invalid="ignore", over="ignore"):  # an infinite shortfall gains nothing
             singles = self._price(x, feature, self.shortfall - alone.gap, 0.0)
-        self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(around.x0, singles, self.shortfall, np.inf, self.most)
         if self.known is not None:
             try_near_corners(
@@ -221,7 +219,7 @@ class _NearestSearch:
             )
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
-        known_points.judge_all(around.undo_changes(starts, self.worth), joined)
+        known_points.judge_all(around.undo_changes(starts), joined)
         before, quiet = known_points.least(), 0
         for _ in range(_ROUNDS):
             n_judged = len(known_points.judged)
@@ -243,7 +241,7 @@ class _NearestSearch:
         """Refine points that reach, undo changes, make several together, and follow gradients: one or two calls."""
         around, active = self.known_points.around, self._pick_active()
         sections = self._open_sections(active)
-        back = around.undo_changes(self._take_fresh(active, self.undone), self.worth)
+        back = around.undo_changes(self._take_fresh(active, self.undone))
         differences, whose = self._difference_rows(active) if self.try_gradients else ([], active[:0])
         anchors, ceiling = self._pick_anchors(active)
         profiles = [around.profile(x) for x in anchors]
