@@ -454,7 +454,7 @@ def test_where_none_reaches_the_best_seen_is_taken_and_said():
     assert not got.reached[0]
     assert got.loss[0] <= explanation.draws.known.loss[:, 0].min()
     note = next(note for note in explanation.notes if note.startswith("Nearest"))
-    assert "best seen" in note
+    assert "best one seen" in note
     few = explainer.explain([0.0, 0.0], wish(1.5), rules=[gbce.Nearest(max_changes=1)], seed=0)
     assert (few.decisions[0].x != 0).sum() <= 1
     assert any("with at most 1 changed features" in note for note in few.notes)
