@@ -59,8 +59,10 @@ test: lint
 suite: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
-# the tests as other machines run them: other BLAS kernels, another Python, other seeds; an hour and more
+# wheel and sdist in empty environments, then the tests as other machines run them: other BLAS kernels, another Python,
+# other seeds; an hour and more
 test-machines: $(VENV)/.installed-test
+	$(BIN)/python tests/support/installed.py
 	$(BIN)/python tests/support/machines.py $(FLAGS)
 
 lint: $(VENV)/.installed-test

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import gbce
+from support import installed
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,3 +25,11 @@ def test_the_workflow_tests_every_supported_python():
     supported = [one.rpartition(" ")[2] for one in project["classifiers"] if re.search(r":: 3\.\d+$", one)]
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert f"python: {supported}".replace("'", '"') in workflow
+    assert "versions: [newest, lowest]" in workflow
+    assert list(installed.PYTHONS) == [f"python{one}" for one in supported]
+
+
+def test_installed_packages_run_the_commands_of_the_readme():
+    assert [words[:2] for words in installed.commands()] == [
+        ["gbce", "demo"], ["gbce", "explain"], ["gbce", "report"], ["gbce", "letters"]
+    ]  # fmt: skip
