@@ -1,8 +1,9 @@
 """Run the Python blocks of Markdown pages; write what they print, and the pictures they draw, into the pages.
 
 ``python docs/run_pages.py [PAGE ...]`` runs the given pages, or all that show results. A block ``python`` that is
-followed by a block ``text`` prints that text; one that is followed by a picture draws it. A page that "Continues the
-[quickstart]" has the names of the quickstart. Everything runs in a temporary folder that has ``examples/loans.csv``.
+followed by a block ``text`` prints that text; one that is followed by a picture draws it. Blocks that import Spark or
+Ray are left to tests/batch/test_engines.py. A page that "Continues the [quickstart]" has the names of the quickstart.
+Everything runs in a temporary folder that has ``examples/loans.csv``.
 """
 
 import ast
@@ -44,6 +45,7 @@ _BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _WRAPPING: dict[str, Any] = {"replace_whitespace": False, "drop_whitespace": True, "break_long_words": False}
+_ELSEWHERE = re.compile(r"^(import|from) (pyspark|ray)\b", re.MULTILINE)
 _CONTINUES = re.compile(r"Continues the \[quickstart\]")
 
 
@@ -64,8 +66,8 @@ class Ran(NamedTuple):
 
 
 def read_blocks(text: str) -> list[Block]:
-    """Return the Python blocks of a page in order."""
-    return [_block(match) for match in _BLOCK.finditer(text)]
+    """Return the Python blocks of a page in order, but for those that are run elsewhere."""
+    return [_block(match) for match in _BLOCK.finditer(text) if not _ELSEWHERE.search(match["code"])]
 
 
 def pages() -> list[Path]:
@@ -86,6 +88,8 @@ def with_outputs(text: str, ran: list[Ran]) -> str:
     results = iter(ran)
 
     def replace(match: re.Match[str]) -> str:
+        if _ELSEWHERE.search(match["code"]):
+            return match[0]
         result = next(results)
         if match["shown"] is None:
             return match[0]
