@@ -15,13 +15,13 @@ import pytest
 
 import gbce
 from gbce.budget import Budget
-from gbce.explainer._records import is_shown, watched
+from gbce.explainer._notes import is_shown, watched
 
 SCRIPT = """
 import sys, time
 import numpy as np
 import gbce
-import gbce.explainer._records as progress
+import gbce.explainer._notes as progress
 progress._DELAY = {delay}
 data = np.random.default_rng(0).normal(size=(60, 2))
 def model(x):

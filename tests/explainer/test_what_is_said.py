@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gbce
 from gbce.explanation import Share
-from gbce.words._catalogue import open_catalogue
+from gbce.words._text import open_catalogue
 
 
 @pytest.fixture(scope="module")

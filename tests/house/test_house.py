@@ -34,13 +34,13 @@ def test_the_contract_finds_an_import_inside_a_function(tmp_path):
     """A linter that finds nothing would also be silent."""
     shutil.copytree(ROOT, tmp_path / "src" / "gbce", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    with (tmp_path / "src" / "gbce" / "posterior" / "_posterior.py").open("a") as file:
+    with (tmp_path / "src" / "gbce" / "posterior.py").open("a") as file:
         file.write("\n\ndef late() -> None:\n    from gbce.report import as_text\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
     linter = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run([linter, "--no-cache"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "gbce.posterior._posterior -> gbce.report" in done.stdout
+    assert "gbce.posterior -> gbce.report" in done.stdout
 
 
 def test_files_of_a_room_are_imported_by_that_room_only():

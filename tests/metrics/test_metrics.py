@@ -51,7 +51,7 @@ def test_a_figure_in_the_list_is_in_tables_files_batches_and_summaries(monkeypat
     options = {"target": gbce.AtLeast(0.8), "rules": [gbce.Mean()], "seed": 0}
     before = explainer.explain(DATA[0], **options)
     figures = (*POINT_FIGURES, PointFigure("sparsity", "number of changed features", count_changes))
-    for module in ("metrics._pointwise", "report._report"):
+    for module in ("metrics._pointwise", "report"):
         monkeypatch.setattr(f"gbce.{module}.POINT_FIGURES", figures)
     explanation = explainer.explain(DATA[0], **options)
     assert explanation.pointwise.loc["Mean", "sparsity"] == 2

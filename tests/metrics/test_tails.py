@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gbce
-from gbce.report._report import format_number
+from gbce.report import format_number
 
 SEEDS = range(200)
 LEAST = 0.95 - 4 * np.sqrt(0.95 * 0.05 / len(SEEDS))  # four Monte Carlo errors below the nominal 95%

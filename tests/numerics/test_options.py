@@ -7,8 +7,8 @@ import pytest
 
 import gbce
 from gbce._validation import current_options
-from gbce.explainer._records import is_shown
-from gbce.report._report import format_number
+from gbce.explainer._notes import is_shown
+from gbce.report import format_number
 
 DATA = np.random.default_rng(0).normal(size=(60, 2))
 

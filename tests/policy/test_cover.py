@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gbce.policy import allocate, count_distribution
-from gbce.policy._cover import choose_best, pick_next, upper_bound, values_of
+from gbce.policy._action import choose_best, pick_next, upper_bound, values_of
 from support.policies import answered_rows
 
 

@@ -7,8 +7,7 @@ from scipy.stats import norm
 
 import gbce
 from gbce.policy import fairness
-from gbce.policy._fairness import _compare, _split_gap, _test
-from gbce.policy._pooling import moderate, pool_means
+from gbce.policy._fairness import _compare, _split_gap, _test, moderate, pool_means
 
 DATA = pd.DataFrame(
     {

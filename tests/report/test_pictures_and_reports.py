@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.report._report import format_number
+from gbce.report import format_number
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gbce.cli import main
-from gbce.cli._messages import UsageError
+from gbce.cli._parser import UsageError
 from support.lending_desk import ROW, open_desk
 from support.service import alive, children_of, command_line, running
 

@@ -169,7 +169,7 @@ def test_the_row_schema_is_that_of_the_space(desk):
 
 def test_the_schema_knows_every_kind_of_column():
     """Rows of the data conform, and are read back as they are."""
-    from gbce.serve._limits import Limits
+    from gbce.serve._workers import Limits
     from gbce.serve.desk import ExplainerDesk
     from gbce.targets import AtLeast
 
@@ -226,7 +226,7 @@ def test_targets_on_numbers_are_described(target):
 
 
 def test_a_model_that_fails_is_an_error_without_its_secrets(folder):
-    from gbce.serve._limits import Limits
+    from gbce.serve._workers import Limits
     from gbce.serve.desk import ExplainerDesk
     from gbce.targets import AtLeast
 

@@ -6,8 +6,8 @@ import pytest
 
 import gbce
 from gbce.space import space_fields, space_of
-from gbce.space._assumptions import assume_bounds
 from gbce.space._feature import robust_spread
+from gbce.space._suggest import assume_bounds
 from support.credit_book import HEAVY, N, credit_book
 
 BOOK = credit_book()

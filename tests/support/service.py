@@ -52,11 +52,11 @@ def serve_obedient(**options):
     """Serve, with limits of a test."""
     import logging
 
-    from gbce.serve import Limits, ServeError, _limits, serve
+    from gbce.serve import Limits, ServeError, _workers, serve
 
     patience = {name: options.pop(name) for name in ("body", "overtime") if name in options}
     for name, value in patience.items():
-        object.__setattr__(_limits.PATIENCE, name, value)
+        object.__setattr__(_workers.PATIENCE, name, value)
     opener = open_nothing if options.pop("nothing", False) else open_obedient
     rest = {name: options.pop(name) for name in ("workers", "token", "port") if name in options}
 

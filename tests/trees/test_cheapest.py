@@ -208,7 +208,7 @@ def test_what_the_search_leaves_open_the_solver_closes(name):
 
 
 def test_a_program_that_is_too_large_is_not_solved(monkeypatch):
-    monkeypatch.setattr("gbce.trees._milp._MOST_VARIABLES", 10)
+    monkeypatch.setattr("gbce.trees._optimum._MOST_VARIABLES", 10)
     proofs = list(prove_many("forest", 10, most_work=0))
     assert all(found.lower <= least * (1 + 1e-12) for found, _, least, *_ in proofs)
     assert any(found.lower < 0.9 * least for found, _, least, *_ in proofs)

@@ -76,7 +76,7 @@ def test_a_goal_out_of_reach_is_left_to_smc(question):
 
 def test_without_numba_trees_are_sampled_like_any_other_model(question, monkeypatch):
     def refuse(name, *rest, **more):
-        if name == "numba" or (rest and rest[2] and "_along_loops" in rest[2]):
+        if name == "numba" or (rest and rest[2] and "_loops" in rest[2]):
             raise ImportError(name)
         return plain(name, *rest, **more)
 
@@ -202,12 +202,12 @@ def test_a_mode_that_was_missed_is_a_doubt_where_islands_do_not_climb_again(corn
 
 
 def test_loops_are_compiled_without_a_directory_for_their_cache(monkeypatch):
-    from gbce.trees import _sum_loops
+    from gbce.trees import _loops
 
     def refuse(*, cache=False, nogil=False):
         if cache:
             raise RuntimeError("no locator available")
         return lambda loop: loop
 
-    monkeypatch.setattr(_sum_loops, "njit", refuse)
-    assert _sum_loops.compile_loop(max)(1, 2) == 2
+    monkeypatch.setattr(_loops, "njit", refuse)
+    assert _loops.compile_loop(max)(1, 2) == 2

@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
-from gbce.trees import _safe_box as boxes
+from gbce.trees import _safe as boxes
 from gbce.trees import read_cells, read_structure
 
 N = 240

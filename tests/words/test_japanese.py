@@ -40,8 +40,7 @@ def test_a_change_has_its_particles_and_its_order(found):
 
 
 def test_several_changes_are_joined_by_de(found):
-    from gbce.words._catalogue import open_catalogue
-    from gbce.words._text import Facts, Narrator
+    from gbce.words._text import Facts, Narrator, open_catalogue
 
     narrator = Narrator(Facts.of(found), open_catalogue("ja"))
     x = found.x0 + np.array([50.0, -2.0, 0.0])

@@ -9,7 +9,7 @@ import pytest
 
 import gbce
 from gbce.explanation import Share
-from gbce.words._catalogue import languages, open_catalogue
+from gbce.words._text import languages, open_catalogue
 from support.lending import declined, explained, explainer, linear
 
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from gbce.cli._input import STDIN, Settings, read_settings, read_table
-from gbce.cli._messages import Messages, UsageError
-from gbce.cli._output import choose_format, write, write_frame
+from gbce.cli._input import STDIN, Settings, choose_format, read_settings, read_table, write, write_frame
+from gbce.cli._parser import Messages, UsageError
 from gbce.cli._question import choose_columns, load_named_model, open_question
 from gbce.explanation import Explanation, Status
 from gbce.files import load
@@ -220,7 +219,7 @@ def _verify(options: Namespace, messages: Messages) -> int:
 
 
 def _init(options: Namespace, messages: Messages) -> int:
-    from gbce.cli._draft import draft_settings
+    from gbce.cli._demo import draft_settings
 
     data, _ = read_table(options.data, options.input, most=options.max_rows)
     columns = list(data.columns)

@@ -95,7 +95,7 @@ def _fail(error: Exception, verbose: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    from gbce.cli._messages import UsageError
+    from gbce.cli._parser import UsageError
 
     if isinstance(error, UsageError):
         return _say(str(error), USAGE)

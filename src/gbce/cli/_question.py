@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from gbce.cli._input import STDIN, Picked, Settings, read_parts, read_settings, read_table
-from gbce.cli._messages import Messages, UsageError
+from gbce.cli._parser import Messages, UsageError
 from gbce.decisions import Reliable
 from gbce.explainer import Explainer
 from gbce.predictors import classifier, fitted_columns, load_model, made_by

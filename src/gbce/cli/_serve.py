@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gbce.cli._messages import Messages, UsageError
+from gbce.cli._parser import Messages, UsageError
 
 _TOKEN = "GBCE_TOKEN"  # of the environment
 _SHORTEST_TOKEN = 16  # characters, by hand: 64 bits even of hexadecimal digits

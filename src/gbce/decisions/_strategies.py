@@ -13,11 +13,10 @@ from gbce._numerics import ENOUGH_ESS, LISTING, resample_evenly, stream
 from gbce.base import Array, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._apply import Decision
-from gbce.decisions._column_sets import MOST_COLUMNS, explore_columns
 from gbce.decisions._needed import Judge, choose_strategies, follow_strategies, undo_unneeded
 from gbce.decisions._reliable import Reliable
 from gbce.decisions._risk import UnderNoise
-from gbce.decisions._set_points import PointFinder
+from gbce.decisions._set_points import MOST_COLUMNS, PointFinder, explore_columns
 from gbce.draws import Draws, Scene
 from gbce.posterior import GibbsPosterior
 

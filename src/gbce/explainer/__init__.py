@@ -1,7 +1,7 @@
 """The Explainer: from a fitted model and a row to an explanation."""
 
 from gbce.explainer._explainer import Explainer
-from gbce.explainer._records import Progress, is_shown
+from gbce.explainer._notes import Progress, is_shown
 from gbce.explainer._session import Session
 
 __all__ = ["Explainer", "Progress", "Session", "is_shown"]

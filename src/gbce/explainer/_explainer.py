@@ -16,8 +16,8 @@ from gbce.decisions import Reliable, apply_rule, evaluate_points, require_rule
 from gbce.eta import EtaRule
 from gbce.explainer._answering import find_safe_box
 from gbce.explainer._follow_up import explain_given
+from gbce.explainer._notes import Progress, short_traceback, watched
 from gbce.explainer._planning import make_plan
-from gbce.explainer._records import Progress, short_traceback, watched
 from gbce.explainer._session import open_session
 from gbce.explanation import Event, Explanation, Plan, SafeBox, choice_table
 from gbce.metrics import Evaluation

@@ -35,6 +35,7 @@ from gbce.explainer._answering import Answering, Decided, Prover, state_proof
 from gbce.explainer._follow_up import ADVICE, require_own
 from gbce.explainer._notes import (
     assume_prior,
+    describe_settings,
     flag_missed_mass,
     has_meaning,
     infer_space,
@@ -50,7 +51,6 @@ from gbce.explainer._notes import (
     order_by_model,
     seek_reach,
 )
-from gbce.explainer._records import describe_settings
 from gbce.explanation import AnswerKind, Explanation, Status, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import FEW_ROWS, Combine, GibbsPosterior, Mixture, as_weights

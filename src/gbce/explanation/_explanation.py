@@ -12,10 +12,9 @@ from gbce._validation import printable
 from gbce.base import Rule
 from gbce.decisions import answers_among, apply_known_rules, apply_rule, require_rule
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
-from gbce.explanation._alternatives import Alternatives, alternatives
+from gbce.explanation._alternatives import Alternatives, Menu, alternatives, make_menu
 from gbce.explanation._findings import Findings
 from gbce.explanation._given import Event, condition
-from gbce.explanation._menu import Menu, make_menu
 from gbce.explanation._tables import choice_table, draws_frontier
 from gbce.explanation._words import Status
 from gbce.metrics import Disagreement, disagreement, eta_path, unknown_figures

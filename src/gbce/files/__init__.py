@@ -2,8 +2,7 @@
 
 from gbce.files._archive import FileError, clear_leftovers, is_partial, locked, to_json, whole_file
 from gbce.files._classes import read_target, write_object
-from gbce.files._files import load, load_part, save
-from gbce.files._published import json_schema, log_mlflow
+from gbce.files._files import json_schema, load, load_part, log_mlflow, save
 
 __all__ = [
     "FileError",

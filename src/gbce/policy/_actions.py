@@ -22,8 +22,19 @@ from gbce._validation import is_count, is_number, show
 from gbce.base import Array, Target
 from gbce.budget import BudgetSpentError, budget_of
 from gbce.explanation import Mean, Share
-from gbce.policy._action import Action, Move, pair_moves, propose_actions, propose_moves, vary_action
-from gbce.policy._cover import choose_best, gains_of, pick_next, upper_bound, values_of
+from gbce.policy._action import (
+    Action,
+    Move,
+    choose_best,
+    gains_of,
+    pair_moves,
+    pick_next,
+    propose_actions,
+    propose_moves,
+    upper_bound,
+    values_of,
+    vary_action,
+)
 from gbce.policy._group_actions import GroupActions
 from gbce.policy._read import AnsweredRows, read_answers, read_groups
 from gbce.policy._serving import Prices, Serving, open_serving, split_data

@@ -17,8 +17,7 @@ from scipy.signal import fftconvolve
 from gbce._validation import is_count, is_number, show
 from gbce.base import Array
 from gbce.explanation import number_text
-from gbce.policy._read import AnsweredRows, read_answers
-from gbce.policy._result import PolicyResult
+from gbce.policy._read import AnsweredRows, PolicyResult, read_answers
 from gbce.policy._serving import Prices
 from gbce.space import plain_records
 

@@ -10,7 +10,7 @@ from gbce._validation import is_count
 from gbce.base import Array
 from gbce.explanation import Mean, Share, number_text
 from gbce.policy._action import Action, apply_action
-from gbce.policy._result import PolicyResult
+from gbce.policy._read import PolicyResult
 from gbce.space import Space, plain_records
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""Read the answers of many rows from a table or stored lines as encoded arrays, and ask models about them.
+"""Read the answers of many rows from a table or stored lines as encoded arrays, ask models, and write results.
 
 Everything in this room starts from these arrays, so that it does not matter whether the rows were explained in this
 process or are lines of a data set that another one wrote.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,12 +16,34 @@ from gbce.base import Array, Target
 from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, label_groups, restore_columns
 from gbce.budget import budget_of
 from gbce.explanation import AnswerKind, Status
+from gbce.files import to_json
 from gbce.predictors import Panel
 from gbce.space import Space
 from gbce.stress import OtherModels
 
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
+
+
+class PolicyResult:
+    """A result as plain data, which ``print`` shows as sentences."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in sentences."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data: strings, finite numbers, booleans, None, lists and mappings."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def to_json(self, path: str | Path | None = None) -> str | Path:
+        """Return :meth:`to_dict` as strict JSON, or write it to ``path`` atomically and return the path."""
+        return to_json(self.to_dict(), path)
+
 
 __all__ = ["AnsweredRows", "Verdicts", "ask_models", "read_answers", "read_groups"]
 

@@ -14,8 +14,7 @@ from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch import label_groups
 from gbce.explanation import Share
-from gbce.policy._read import AnsweredRows, ask_models, read_answers, read_groups
-from gbce.policy._result import PolicyResult
+from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_answers, read_groups
 from gbce.space import plain_records
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ The server checks, counts and queues requests; it imports neither numpy nor a mo
 by itself, under a limit of memory, and is replaced when it dies, hangs or grows. Server and workers exchange JSON.
 """
 
-from gbce.serve._limits import Limits, RequestError
 from gbce.serve._run import ServeError, serve
-from gbce.serve._workers import Opener
+from gbce.serve._workers import Limits, Opener, RequestError
 
 __all__ = ["Limits", "Opener", "RequestError", "ServeError", "serve"]

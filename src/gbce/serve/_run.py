@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gbce.serve._limits import PATIENCE, Limits
-from gbce.serve._workers import Opener, Pool
+from gbce.serve._workers import PATIENCE, Limits, Opener, Pool
 
 _KEEP_ALIVE = 75  # seconds, as nginx: longer than clients and balancers keep idle connections, so that they close first
 _BACKLOG = 1024  # connections that wait to be accepted, by hand: more than clients that are answered 429 at a time

@@ -7,7 +7,7 @@ from typing import Any
 
 from gbce.explainer import Explainer
 from gbce.files import json_schema
-from gbce.serve._limits import Limits
+from gbce.serve._workers import Limits
 from gbce.space import Feature, Space, plain_value
 from gbce.words import languages
 

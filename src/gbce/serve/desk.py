@@ -19,8 +19,8 @@ from gbce.explainer import Explainer
 from gbce.explanation import Explanation, Status
 from gbce.files import to_json
 from gbce.predictors import PredictionError
-from gbce.serve._limits import Limits, RequestError
 from gbce.serve._schema import OPTIONS, VALUES, column_labels, column_values, write_document
+from gbce.serve._workers import Limits, RequestError
 from gbce.space import plain_records
 from gbce.words import languages, letter_of, say_in_settings
 

@@ -4,7 +4,6 @@ This is the only subpackage that knows about columns, frames, dtypes, bounds and
 float64 vector.
 """
 
-from gbce.space._assumptions import Assumptions
 from gbce.space._codecs import read_value, require_writable, write_value
 from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
 from gbce.space._constraints import Computed, Condition, Constraint
@@ -15,7 +14,7 @@ from gbce.space._places import Centre, Places
 from gbce.space._rows import describe_difference, has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
-from gbce.space._suggest import Suggestion, Suggestions
+from gbce.space._suggest import Assumptions, Suggestion, Suggestions
 from gbce.space._table import describe_broken
 
 __all__ = [

@@ -10,11 +10,11 @@ import pandas as pd
 from gbce._numerics import ROUNDING
 from gbce._validation import is_whole, show
 from gbce.base import Array
-from gbce.space._assumptions import Assumptions, Span, assume_bounds, describe_spans, describe_units
 from gbce.space._codecs import Codec, OneHotCodec, ticks_of
 from gbce.space._feature import Feature, Kind, Units, units_of
 from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
+from gbce.space._suggest import Assumptions, Span, assume_bounds, describe_spans, describe_units
 
 _BOUNDS = ("data", "none")  # values of bounds= other than a mapping
 # Options that name columns.

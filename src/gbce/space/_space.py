@@ -13,18 +13,24 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.space._assumptions import Assumptions
 from gbce.space._codecs import Codec, OneHotCodec, require_writable
-from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
+from gbce.space._constraints import (
+    Computed,
+    Constraint,
+    as_computed,
+    as_constraints,
+    forbid,
+    read_transitions,
+    require_consistent,
+)
 from gbce.space._feature import Feature, Kind
 from gbce.space._format import Wording, readable_step
 from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, columns_of, read_mapping, require_words
 from gbce.space._places import Measuring
 from gbce.space._rows import as_table, has_labels, layout_of, repeated, require_distinct
-from gbce.space._suggest import Suggestions, suggest
+from gbce.space._suggest import Assumptions, Suggestions, suggest
 from gbce.space._table import as_text, check_table, constant_notes, misfits, protected_notes
-from gbce.space._transitions import forbid, read_transitions
 
 # Features requested by number: more is a typo. By hand: a batch of 20,000 candidates takes 16 GB there.
 _MOST_FEATURES = 100_000

@@ -10,9 +10,8 @@ import pandas as pd
 from gbce._numerics import WIDE_ROUNDING
 from gbce._validation import distinguish, printable
 from gbce.base import Array
-from gbce.space._constraints import same
+from gbce.space._constraints import describe_transitions, same
 from gbce.space._feature import Feature
-from gbce.space._transitions import describe_transitions
 
 if TYPE_CHECKING:
     from gbce.space._space import Space

@@ -5,9 +5,8 @@ loss and one verdict per row. Defaults are filled in twice: ``resolve`` uses the
 its output for the row that is explained.
 """
 
-from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target, format_probability
+from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target, format_probability, parse_target
 from gbce.targets._numeric import AtLeast, AtMost, Change, Numeric, Range, Value
-from gbce.targets._written import parse_target
 
 __all__ = [
     "SMALLEST_PROBABILITY",

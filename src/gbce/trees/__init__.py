@@ -11,7 +11,7 @@ from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
 from gbce.trees._optimum import Optimum, prove_cheapest
-from gbce.trees._proof import Proof, describe_answer, describe_cheapest
+from gbce.trees._proofs import Proof, describe_answer, describe_cheapest, prove_unattainable
 from gbce.trees._question import (
     Price,
     ReachableCells,
@@ -26,7 +26,6 @@ from gbce.trees._safe import Ranges, find_safe_ranges
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, read_structure, same_output
 from gbce.trees._sums import ExactTrees, NotExactError, sum_if_few
-from gbce.trees._unattainable import prove_unattainable
 
 __all__ = [
     "MORE_TERMS",

@@ -29,10 +29,10 @@ _SINGLE = 1e-10  # relative rounding error of a model's sums above which it comp
 def compiled_loops() -> ModuleType | None:
     """Return the module of compiled loops over nodes; None if numba cannot be imported."""
     try:
-        from gbce.trees import _along_loops
+        from gbce.trees import _loops
     except ImportError:
         return None
-    return _along_loops
+    return _loops
 
 
 # --- ensembles on cells ----------------------------------------------------------------------------------------------

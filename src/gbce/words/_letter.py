@@ -18,8 +18,7 @@ from gbce.batch import ExplanationTable, RowFacts
 from gbce.explanation import AnswerKind, Explanation, Share, Status
 from gbce.metrics import Verdict
 from gbce.pages import hash_content, receipt_of
-from gbce.words._catalogue import open_catalogue
-from gbce.words._text import Facts, Narrator, find_refusal, list_alternatives, trusts_posterior
+from gbce.words._text import Facts, Narrator, find_refusal, list_alternatives, open_catalogue, trusts_posterior
 
 MOST_REASONS = 4  # "more than four reasons is not likely to be helpful": official commentary on Regulation B, 1002.9
 _RECEIPT_DIGITS = 32  # hexadecimal digits of a receipt: 128 bits, of which no two are ever equal by chance

@@ -1,6 +1,12 @@
-"""An explanation in plain sentences of any language, which state nothing that the figures deny."""
+"""An explanation in plain sentences of several languages, which state nothing that the figures deny."""
 
+import re
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import floor
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +18,87 @@ from gbce.explanation import Alternatives, Explanation, SafeBox, Share, Status, 
 from gbce.metrics import PRINTED_Z_95, Verdict
 from gbce.space import Space
 from gbce.targets import AtLeast, AtMost, Class, Range, Value, format_probability
-from gbce.words._catalogue import Catalogue, open_catalogue
+
+_ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
+_LEAST = 0.001  # shares nearer to 0 or 1 than this are not written as a number
+
+
+def languages() -> list[str]:
+    """Return the languages there are, such as ``["en", "ja"]``."""
+    return sorted(one.name.removesuffix(".toml") for one in files("gbce.words").iterdir() if one.name.endswith(".toml"))
+
+
+@cache
+def open_catalogue(language: str) -> "Catalogue":
+    """Return the catalogue of a language."""
+    if language not in languages():
+        raise ValueError(f"there is no catalogue for the language {language!r}; there are {', '.join(languages())}")
+    text = files("gbce.words").joinpath(f"{language}.toml").read_text(encoding="utf-8")
+    return Catalogue(language, tomllib.loads(text))
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Sentences of one language, with the words for values, probabilities and lists."""
+
+    language: str
+    entries: dict[str, dict[str, str]]
+
+    def say(self, key: str, **words: Any) -> str:
+        """Return the sentence ``"section.name"`` with its words filled in."""
+        section, _, name = key.partition(".")
+        return self.entries[section][name].format(**words)
+
+    def join(self, parts: Sequence[str], what: str) -> str:
+        """Join the changes or ranges of a sentence; ``what`` is "change" or "range"."""
+        between, last = self.say(f"grammar.between_{what}s"), self.say(f"grammar.last_{what}")
+        return last.join(filter(None, [between.join(parts[:-1]), *parts[-1:]]))
+
+    def list_names(self, names: Sequence[str]) -> str:
+        """Join names of columns."""
+        return self.say("grammar.between_names").join(names)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def label(self, label: Any) -> str:
+        """Return a class label as a sentence shows it."""
+        return self.say("grammar.level", level=label) if isinstance(label, str) else str(label)
+
+    def value(self, space: Space, j: int, value: float, text: str) -> str:
+        """Return a value, already written as ``text`` without its unit, with quotation marks or its unit."""
+        if np.isnan(value):
+            return self.say("grammar.missing")
+        feature = space.features[j]
+        if feature.leveled:
+            level = (feature.levels or ())[round(value)]
+            return self.say("grammar.level", level=text) if isinstance(level, str) else text
+        unit = feature.unit if feature.kind in ("real", "integer") else ""
+        if not unit:
+            return text
+        wide = not unit.isascii() or unit.startswith("%")
+        return self.say("grammar.unit_wide" if wide else "grammar.unit", value=text, unit=unit)
+
+    # --- probabilities ------------------------------------------------------------------------------------------------
+
+    def likelihood(self, share: float) -> tuple[str, str]:
+        """Return the word for a probability, and the kind of sentence it stands in."""
+        words = {float(key.replace("_", ".")): word for key, word in self.entries["likelihood"].items()}
+        least = max(one for one in words if share + _ROUNDING >= one)
+        return words[least], "likely" if least >= 0.66 or least == 0.0 else "even" if least >= 0.33 else "unlikely"
+
+    def count(self, share: Share) -> dict[str, str]:
+        """Return a share as a ``count`` in 100, rounded down, never to 100 from trials, and ``how`` it was found."""
+        if not share.exact:
+            how = self.say("count.simulated", n=f"{share.n:,}")
+            whole = floor(100 * share.share + _ROUNDING)
+            return {"count": self.say("count.more", count="99") if whole >= 100 else f"{whole}", "how": how}
+        count = f"{floor(1000 * share.share + _ROUNDING) / 10:g}"
+        if 0 < share.share < _LEAST:
+            count = self.say("count.fewer", count=f"{100 * _LEAST:g}")
+        elif 1 - _LEAST < share.share < 1:
+            count = self.say("count.more", count=f"{100 * (1 - _LEAST):g}")
+        return {"count": count, "how": self.say("count.exact")}
+
 
 Audience = Literal["person", "analyst"]
 _ALTERNATIVES = 3  # ways that a text for analysts lists, as many as `alternatives` by default
@@ -287,3 +373,59 @@ def tell_alternatives(explanation: Explanation, narrator: Narrator, k: int) -> l
 
 def _make_printable(label: Any) -> Any:
     return printable(label) if isinstance(label, str) else label
+
+
+# --- what messages say in settings -------------------------------------------------------------------------------
+
+
+_Replacement = str | Callable[[re.Match[str]], str]
+
+
+def _name_column(after: str) -> Callable[[re.Match[str]], str]:
+    """Return what writes ``after`` with the table of the column that was found."""
+    return lambda found: f"{after} in [columns.{_quote_key(found[1])}] of the settings"
+
+
+def _quote_key(name: str) -> str:
+    """Return a name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f"'{name}'"
+
+
+# Phrases of messages and notes, whose spaces may be the end of a line, and what stands for them.
+_PHRASES: tuple[tuple[str, _Replacement], ...] = (
+    (
+        r"leave out posterior=False, or use gbce\.SMC\(\), to",
+        'leave out --no-posterior (HTTP: "posterior": true) to',
+    ),
+    (r"with Space\.infer\(data, immutable=\[[^\]]*\]\)", "by mutable = false in [columns.NAME] of the settings"),
+    (r"Space\.infer\(data, immutable=\['([^']*)'\]\)", _name_column("mutable = false")),
+    (r"Space\.infer\(data, immutable=\[[^\]]*\]\)", "mutable = false in [columns.NAME] of the settings"),
+    (r"list all levels with Space\.infer\(data, levels=\{'([^']*)': \[\.\.\.\]\}\)", _name_column("list all levels")),
+    (r"with Space\.infer\(data, missing=\{'([^']*)': 'keep'\}\)", _name_column('by missing = "keep"')),
+    (r"with (scale|levels)=\{name: [^}]*\}", r"by \1 in [columns.NAME] of the settings"),
+    (r"give levels=\{'([^']*)': \[lowest, \.\.\., highest\]\}", _name_column("give levels, the lowest first,")),
+    (r"`(bounds|scale)=`", r"\1 in [columns.NAME] of the settings"),
+    (r"`eta=`", "eta in [options] of the settings"),
+    (r"`eta=\"auto\"`", 'eta = "auto" in [options] of the settings'),
+    (r" Set `prior=` to allow more or fewer\.", ""),
+    (r"gbce\.classifier\(model, classes=\[\.\.\.\]\)", "classes in [model] of the settings"),
+)
+_TABLE = [(re.compile(re.sub(r"(?<!\\) ", r"\\s+", phrase)), instead) for phrase, instead in _PHRASES]
+
+
+def say_in_settings(text: str) -> str:
+    """Return a message with settings in the place of Python's options.
+
+    Parameters
+    ----------
+    text : str
+        What the library says.
+
+    Examples
+    --------
+    >>> say_in_settings("Numbers stay within their range. Set `bounds=` to change this.")
+    'Numbers stay within their range. Set bounds in [columns.NAME] of the settings to change this.'
+    """
+    for phrase, instead in _TABLE:
+        text = phrase.sub(instead, text)
+    return text

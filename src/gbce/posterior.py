@@ -1,4 +1,8 @@
-"""The Gibbs posterior of one row: the losses of models combined into one potential, and evaluation."""
+"""The Gibbs posterior ``exp(-potential(x)) * prior(x | row)`` of one row, and its evaluation.
+
+The potential is written here once, for one model and for several. Losses are kept per model, ``(n, K)``, so that
+another temperature, other weights or another way of combining needs no further model call.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
