@@ -7,6 +7,7 @@ import pytest
 
 import gbce
 from gbce.draws import Draws, Points, SamplerInfo
+from gbce.metrics import importance
 
 N = 3_000
 
@@ -73,3 +74,19 @@ def test_no_error_is_zero_while_draws_are_finite():
     assert all(figures[f"{name}_se"] > 0 for name in names)
     assert explanation.diagnostics["log_evidence_se"] > 0
     assert (explanation.importance["se"] > 0).all()
+
+
+def test_a_change_that_no_draw_makes_counts_with_its_size():
+    """One prior draw in twenty moves a column, by five units; a posterior without any of them may have missed that."""
+    rng = np.random.default_rng(2)
+    moves = np.arange(N) % 20 == 0
+    x = np.column_stack([rng.standard_normal(N), np.where(moves, 5.0, 0.0)])
+    weights, none = np.where(moves, 0.0, 1.0 / (~moves).sum()), np.zeros((N, 1))
+    pool = Points(x, x, none, none, none > 0, none[:, 0], none[:, 0])
+    draws = Draws(pool, weights, np.arange(N), weights, False, np.array([0.8, 0.25]), 0.0, 0.01, (1.0,), np.zeros(N),
+                  info=SamplerInfo())  # fmt: skip
+    table = importance(draws, gbce.Space.real(2), np.zeros(2))
+    assert table["change"].iloc[1] == 0
+    assert table["se"].iloc[1] == pytest.approx(5.0 / (~moves).sum())
+    own = draws.standard_error(np.abs(x[:, 0]) - table["change"].iloc[0])
+    assert table["se"].iloc[0] == pytest.approx(float(own))  # of a column that all draws move, as before

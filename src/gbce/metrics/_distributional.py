@@ -155,13 +155,21 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
     else:
         size, read = space.change(draws.pool.x, x0), draws.read
         change = read.mean(size)
-        steps = np.array([float(feature.discrete) for feature in space.features])
-        unit = np.where(np.isin(np.arange(len(space)), space.free(x0)), np.maximum(draws.prior_change, steps), 0.0)
-        se = np.maximum(read.standard_error(size - change), read.unseen * unit)
+        se = np.maximum(read.standard_error(size - change), read.unseen * _find_change_unit(draws, space, x0, size))
     table = {"change": change, "se": se, "prior": draws.prior_change}
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
     return pd.DataFrame(table, index=pd.Index(space.names, name="feature"))
+
+
+def _find_change_unit(draws: Draws, space: Space, x0: Array, size: Array) -> Array:
+    """Return how far each feature moves where mass is missed ``(d,)``: the prior's mean change, given that it moves."""
+    moved, weights = size > 0, draws.read.prior_weights
+    # where all points move, that is the mean change, of which a better estimate is known
+    given = np.where(moved.all(axis=0), 0.0, (weights @ size) / np.maximum(weights @ moved, TINY))
+    steps = np.array([float(feature.discrete) for feature in space.features])
+    unit = np.maximum(np.maximum(draws.prior_change, steps), given)
+    return np.where(np.isin(np.arange(len(space)), space.free(x0)), unit, 0.0)
 
 
 def most_moved(table: pd.DataFrame, n: int) -> list[str]:
