@@ -152,7 +152,10 @@ def test_what_is_set_apart_alone_sets_scales_and_noise():
         (lambda: gbce.PACBayes(grid=[0.5, -1]), "grid must be positive numbers"),
         (lambda: draw(MLPRegressor(), gbce.LaplaceApproximation(gbce.PACBayes(), noise_sd=1.0)), "linear models"),
         (lambda: draw(LogisticRegression(), gbce.CoefficientPosterior(gbce.PACBayes())), "LaplaceApproximation"),
-        (lambda: draw(LogisticRegression(), gbce.LaplaceApproximation(gbce.PACBayes()), 3), "of two classes"),
+        (
+            lambda: draw(LogisticRegression(), gbce.LaplaceApproximation(gbce.PACBayes()), 3),
+            "two-class logistic models",
+        ),
         (
             lambda: draw(LinearRegression(), gbce.CoefficientPosterior(gbce.PACBayes(share=0.05), noise_sd=1.0)),
             "are linearly dependent",  # five rows cannot tell nine coefficients

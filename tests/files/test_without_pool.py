@@ -307,7 +307,7 @@ def test_draws_that_are_missing_are_drawn_again(tmp_path):
     for position in (1, 3):
         (tmp_path / "one" / "draws" / f"row-{position:06d}.gbce").unlink()
     again = many(tmp_path / "one")
-    assert again.n_model_rows < 0.7 * table.n_model_rows
+    assert again.n_model_rows < 0.8 * table.n_model_rows  # two of four rows, which take different numbers
     same_tables(again, table)
 
 

@@ -389,13 +389,13 @@ def grown(explanations, n):
         before, x0 = record.encoded.x0, rng.normal(size=record.encoded.x0.shape)
         answer, decisions = (
             x0 + (after - before) * rng.lognormal(size=after.shape)
-            for after in (record.encoded.answer, record.encoded.decisions)
+            for after in (record.encoded.answers, record.encoded.decisions)
         )
         figures = record.pointwise.select_dtypes(float)
         records.append(
             replace(
                 record,
-                encoded=replace(record.encoded, x0=x0, answer=answer, decisions=decisions),
+                encoded=replace(record.encoded, x0=x0, answers=answer, decisions=decisions),
                 answer=record.answer | {"sentence": retold(record.answer["sentence"])},
                 pointwise=record.pointwise.assign(**figures * rng.uniform(0.5, 1.5, size=figures.shape)),
                 distribution=record.distribution * rng.uniform(0.5, 1.5, size=len(record.distribution)),

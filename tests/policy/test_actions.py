@@ -276,7 +276,7 @@ def test_memory_does_not_grow_with_the_table(explainer):
         ({"worth": -1}, "worth must be a positive number"),
         ({"keep": ["height"]}, "keep names 'height'"),
         ({"prices": {"height": 1}}, "prices names 'height'"),
-        ({"prices": {"pay": -1}}, "that of 'pay' must be a number of at least 0"),
+        ({"prices": {"pay": -1}}, "the price of 'pay' must be a number of at least 0"),
         ({"prices": {}}, "prices names no column"),
         ({"groups": "height"}, "there is no column 'height'"),
         ({"groups": ["a"]}, "groups must have one entry per row"),

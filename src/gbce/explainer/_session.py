@@ -140,7 +140,7 @@ class Session:
     def _without_posterior(self) -> "Session":
         """The same session with a search in place of the sampler."""
         rule = None if self.eta_assumed else self.eta_rule
-        return replace(self, sampler=SearchOnly(), sums_if_few=False, eta_rule=rule)
+        return replace(self, sampler=SearchOnly(modes=self.refits is not None), sums_if_few=False, eta_rule=rule)
 
     def under(self, space: Space, mixture: Mixture, effort: Effort) -> "Session":
         """Return the session for a follow-up question: other conditions and efforts, eta as it was."""
