@@ -173,13 +173,7 @@ def row_keys(rows: Array) -> list[bytes]:
 
 
 def first_of_each(rows: Array) -> Array:
-    """Return the ascending positions of rows ``(n, d)`` that differ bitwise from all rows before them.
-
-    Examples
-    --------
-    >>> first_of_each(np.array([[2, 1], [0, 5], [2, 1], [0, 4]]))
-    array([0, 1, 3])
-    """
+    """Return the ascending positions of rows ``(n, d)`` that differ bitwise from all rows before them."""
     first: dict[bytes, int] = {}
     for i, key in enumerate(row_keys(rows)):
         first.setdefault(key, i)
@@ -208,13 +202,7 @@ def seed_number(seed: Any) -> int:
 
 
 def seed_numbers(seed: Any, n: int) -> list[int]:
-    """Convert one seed for each of ``n`` rows, or one for all of them, to ``n`` integers; ``None`` draws each anew.
-
-    Examples
-    --------
-    >>> seed_numbers(7, 3), seed_numbers([1, 2, 3], 3)
-    ([7, 7, 7], [1, 2, 3])
-    """
+    """Convert one seed for each of ``n`` rows, or one for all of them, to ``n`` integers; ``None`` draws each anew."""
     if seed is None:
         seed = np.random.SeedSequence().spawn(n)
     if not isinstance(seed, (list, tuple, np.ndarray)):

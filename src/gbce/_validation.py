@@ -32,13 +32,7 @@ def show(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape control characters in a user's string, so that a terminal shows them and does not execute them.
-
-    Examples
-    --------
-    >>> print(printable("\x1b[31mincome"))
-    \x1b[31mincome
-    """
+    r"""Escape control characters in a user's string, so that a terminal shows them and does not execute them."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -435,13 +435,7 @@ def require_seconds(limit: Any, name: str) -> None:
 
 
 def progress_bar(**options: Any) -> Any:
-    """Return a progress bar of tqdm that disappears when it is closed; ``options`` as for ``tqdm.tqdm``.
-
-    Examples
-    --------
-    >>> with progress_bar(total=2, disable=True) as bar:
-    ...     bar.update(2)
-    """
+    """Return a progress bar of tqdm that disappears when it is closed; ``options`` as for ``tqdm.tqdm``."""
     from tqdm import TqdmWarning
 
     with warnings.catch_warnings():  # in a notebook without ipywidgets the bar is plain text, which needs no advice

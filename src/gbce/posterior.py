@@ -125,11 +125,6 @@ class Mixture:
     combine : {"any", "all", "average"} or Entropic
         ``any`` is the paper's mixture (at least one model is satisfied), ``all`` its worst case, ``average`` the
         weighted mean loss; all three belong to the family :class:`gbce.Entropic`.
-
-    Examples
-    --------
-    >>> Mixture(2.0, np.array([1.0])).potential(np.array([[0.5], [3.0]]))
-    array([1., 6.])
     """
 
     eta: float

@@ -7,27 +7,3 @@ from gbce.batch._rows import encode_rows
 from gbce.batch._run import explain_many, explain_part
 from gbce.batch._stored import StoredTable, load
 from gbce.batch._table import ANSWER, EncodedRows, ExplanationTable, RowFacts
-
-__all__ = [
-    "ANSWER",
-    "ANSWER_PREFIX",
-    "POSTERIOR",
-    "ROW_PREFIX",
-    "EncodedRows",
-    "ExplanationTable",
-    "Packed",
-    "RowFacts",
-    "StoredTable",
-    "cast",
-    "empty_frame",
-    "encode_rows",
-    "explain_many",
-    "explain_part",
-    "find_costs",
-    "group_changes",
-    "group_costs",
-    "label_groups",
-    "load",
-    "restore_columns",
-    "schema_of",
-]

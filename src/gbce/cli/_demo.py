@@ -64,14 +64,7 @@ contact = "credit@example.com"
 
 
 def simulate_applicants(n: int = _N, seed: int = 0) -> tuple[pd.DataFrame, Any]:
-    """Return a table of ``n`` simulated applicants, and whether each was approved, ``(n,)`` strings.
-
-    Examples
-    --------
-    >>> table, decision = simulate_applicants(100)
-    >>> table.shape, sorted(set(decision.tolist()))
-    ((100, 6), ['approved', 'declined'])
-    """
+    """Return a table of ``n`` simulated applicants, and whether each was approved, ``(n,)`` strings."""
     rng = np.random.default_rng(seed)
     income = np.round(rng.gamma(6.0, 500.0, n), -1)
     debt = np.round(np.minimum(rng.gamma(1.5, 1_500.0, n), 3.0 * income), -1)
@@ -174,14 +167,7 @@ _TAIL = """
 
 
 def draft_settings(data: pd.DataFrame, columns: list[str]) -> str:
-    """Return settings for the columns of a table, as TOML with comments.
-
-    Examples
-    --------
-    >>> text = draft_settings(pd.DataFrame({"age": [30, 40], "job": ["clerk", "smith"]}), ["age", "job"])
-    >>> "[columns.age]" in text, 'kind = "categorical"' in text
-    (True, True)
-    """
+    """Return settings for the columns of a table, as TOML with comments."""
     space = Space.infer(data[columns])
     sentences = () if space.assumed is None else space.assumed.sentences
     assumed = "".join(f"# assumed: {say_in_settings(one)}\n" for one in sentences)

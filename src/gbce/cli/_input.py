@@ -44,13 +44,7 @@ class Picked:
 
     @classmethod
     def parse(cls, text: str, index: str | None) -> "Picked":
-        """Return what ``--row`` says: a position, COLUMN=VALUE or JSON; with an ``index`` a name before a position.
-
-        Examples
-        --------
-        >>> Picked.parse("17", None).position, Picked.parse("id=A7", None).value
-        (17, 'A7')
-        """
+        """Return what ``--row`` says: a position, COLUMN=VALUE or JSON; with an ``index`` a name before a position."""
         if text == STDIN:
             text = sys.stdin.read()
         if text.lstrip().startswith("{"):
@@ -313,13 +307,7 @@ _SUFFIXES = {
 
 
 def choose_format(output: str, asked: str | None, known: list[str], usual: str) -> str:
-    """Return the format that was asked for, else that of the file's name.
-
-    Examples
-    --------
-    >>> choose_format("row.html", None, ["html", "json"], "json"), choose_format("-", None, ["html", "json"], "json")
-    ('html', 'json')
-    """
+    """Return the format that was asked for, else that of the file's name."""
     if asked is not None:
         return asked
     if output == STDIN:

@@ -101,11 +101,6 @@ def match_label(rule: Rule | str, labels: Sequence[str]) -> str | None:
     """Return the label among ``labels`` of a rule, given as such, by its label, or by its class name; else None.
 
     A class name stands for the only label of that class.
-
-    Examples
-    --------
-    >>> match_label("CVaR", ["MAP", "CVaR(alpha=0.2)"]), match_label("Mean", ["MAP"])
-    ('CVaR(alpha=0.2)', None)
     """
     wanted = rule.label if isinstance(rule, Rule) else rule
     if wanted in labels:
@@ -135,9 +130,6 @@ def named_rule(name: str) -> Rule:
     """Return the built-in rule of this name with default options.
 
     Raises ``ValueError`` if there is no such rule, or it has options without defaults.
-
-    >>> named_rule("Mean")
-    Mean()
     """
     known = _find_built_in(Rule)
     if name not in known:

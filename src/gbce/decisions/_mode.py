@@ -19,8 +19,6 @@ from gbce.search import Search, coordinates, has_gained, levels, newton, polish_
 from gbce.space import Places
 from gbce.trees import mode_on_cells, path_on_cells
 
-__all__ = ["MAP", "sparsity_path"]
-
 # Chosen by hand: they trade model rows for the breadth of the search for the path.
 _MOST_CHANGES = 6  # on the path, unless more are requested
 _SUPPORTS = 3  # sets of changed features that are refined for each number of changes

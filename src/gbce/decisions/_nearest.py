@@ -30,8 +30,6 @@ from gbce.search import (
 from gbce.space import Space
 from gbce.trees import read_models
 
-__all__ = ["Nearest", "nearest_points", "reaching_rows"]
-
 # Chosen by hand, except _CONFIRMED.
 _PATH = 6  # largest number of changes with a point of its own: nobody plans with more
 _MODES = 12  # cheap points with different sets of changes that are confirmed besides these

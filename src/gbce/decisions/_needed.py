@@ -70,11 +70,6 @@ def find_moves(space: Space, x: Array, x0: Array) -> Array:
 
     Another level of a category is 1, whichever it is; a value that becomes missing or known is 2. Computed columns
     have no moves of their own.
-
-    Examples
-    --------
-    >>> find_moves(Space.real(3), np.array([[1.0, 0.0, -2.0]]), np.zeros(3))
-    array([[ 1,  0, -1]], dtype=int8)
     """
     with np.errstate(invalid="ignore"):
         side = np.where(np.isnan(x) != np.isnan(x0), _BECOMES_MISSING, np.sign(np.nan_to_num(x - x0)))
@@ -136,11 +131,6 @@ def follow_strategies(needs: Array, strategies: Array) -> Array:
     """Return the first of ``s`` strategies ``(s, d)`` that sets of moves ``(u, d)`` follow: ``(u,)``, -1 for none.
 
     A set follows a strategy if more than half of the moves of both are common to both.
-
-    Examples
-    --------
-    >>> follow_strategies(np.array([[1, 1, 1], [1, 0, 0], [1, -1, 0]]), np.array([[1, 1, 0]]))
-    array([ 0, -1, -1])
     """
     if len(strategies) == 0:
         return np.full(len(needs), -1)

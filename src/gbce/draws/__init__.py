@@ -6,16 +6,3 @@ the model: outputs, losses and verdicts of every point are kept, per model.
 
 from gbce.draws._draws import Covering, Draws, Scene, log_target
 from gbce.draws._points import PRIOR_LEVELS, TAIL_LEVELS, ExactFigures, Points, PoolRecord, SamplerInfo
-
-__all__ = [
-    "PRIOR_LEVELS",
-    "TAIL_LEVELS",
-    "Covering",
-    "Draws",
-    "ExactFigures",
-    "Points",
-    "PoolRecord",
-    "SamplerInfo",
-    "Scene",
-    "log_target",
-]

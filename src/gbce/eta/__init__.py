@@ -12,21 +12,3 @@ from gbce.eta._rules import (
     as_etas,
     noise_scale,
 )
-
-__all__ = [
-    "AUTO",
-    "STEEPEST",
-    "Calibration",
-    "EtaRule",
-    "ExpectedLoss",
-    "GoalProgress",
-    "ModelError",
-    "Solved",
-    "SuccessProbability",
-    "as_eta",
-    "as_etas",
-    "noise_scale",
-    "solve_eta",
-    "solve_eta_among",
-    "solve_eta_nearby",
-]

@@ -3,5 +3,3 @@
 from gbce.explainer._explainer import Explainer
 from gbce.explainer._notes import Progress, is_shown
 from gbce.explainer._session import Session
-
-__all__ = ["Explainer", "Progress", "Session", "is_shown"]

@@ -339,15 +339,7 @@ _DELAY = 1.0  # seconds before progress="auto" shows a bar, a convention
 
 
 def describe_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str], ...]:
-    """Return settings that are not ``None`` as strings by name, and the libraries of the models.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression
-    >>> settings = dict(describe_settings([LinearRegression()], sampler="SMC()", policy=None))
-    >>> list(settings), settings["libraries"].split()[0]
-    (['sampler', 'libraries'], 'sklearn')
-    """
+    """Return settings that are not ``None`` as strings by name, and the libraries of the models."""
     recorded = {name: _format_setting(value) for name, value in settings.items() if value is not None}
     packages = sorted({package for model in models for package in _find_packages(model)})
     known = [f"{package} {version}" for package in packages for version in [_find_version(package)] if version]
@@ -389,13 +381,7 @@ def _find_version(package: str) -> str:
 
 
 def is_shown(progress: Any) -> bool:
-    """Whether to show a bar; ``"auto"`` shows one on a terminal and in a notebook only.
-
-    Examples
-    --------
-    >>> is_shown(True), is_shown(False)
-    (True, False)
-    """
+    """Whether to show a bar; ``"auto"`` shows one on a terminal and in a notebook only."""
     set_for_all = current_options().progress
     progress = progress if set_for_all is None else set_for_all
     if isinstance(progress, str) and progress == "auto":

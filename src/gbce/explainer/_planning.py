@@ -61,10 +61,6 @@ def best_order(weight: Array, before: Sequence[int], possible: Array, chance: Ar
     It minimises how many changes are made together, then the expected weight spent before the target is reached, then
     the loss before each step times its weight. Over sets of changes, bit masks as in ``before``, are ``(2**m,)``:
     whether a set keeps all rules, its probability of reaching, and its loss.
-
-    >>> chance, loss = np.array([0.0, 0.8, 0.0, 1.0]), np.array([3.0, 1.0, 2.0, 0.0])
-    >>> best_order(np.ones(2), [0, 0], np.ones(4, dtype=bool), chance, loss).masks  # the first change alone often does
-    (1, 2)
     """
     single = _search(weight, before, possible, chance, loss, together=False)
     return _search(weight, before, possible, chance, loss, together=True) if single is None else single

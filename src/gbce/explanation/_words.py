@@ -26,12 +26,6 @@ def describe_changes(space: Space, x0: Array, x: Array, *, exact: bool = True) -
     """Describe the changes from the row ``x0`` to ``x``, both ``(d,)``, as part of a sentence.
 
     New values are exact if somebody is to act on them.
-
-    Examples
-    --------
-    >>> space = Space.real(["income", "debt"])
-    >>> describe_changes(space, np.array([1200.0, 300.0]), np.array([1500.0, 250.5]))
-    'raise income from 1,200 to 1,500 and lower debt from 300 to 250.5'
     """
     return join_words([_say_change(space, j, x0[j], x[j], exact) for j in changed_columns(space, x0, x)])
 

@@ -3,19 +3,3 @@
 from gbce.files._archive import FileError, clear_leftovers, is_partial, locked, to_json, whole_file
 from gbce.files._classes import read_target, write_object
 from gbce.files._files import json_schema, load, load_part, log_mlflow, save
-
-__all__ = [
-    "FileError",
-    "clear_leftovers",
-    "is_partial",
-    "json_schema",
-    "load",
-    "load_part",
-    "locked",
-    "log_mlflow",
-    "read_target",
-    "save",
-    "to_json",
-    "whole_file",
-    "write_object",
-]

@@ -52,11 +52,7 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
 
 
 def deviations(noise: Noise, space: Space) -> Array | None:
-    """Return the standard deviation of each feature's offsets ``(d,)`` in its own units; None for a function.
-
-    >>> deviations(0.1, Space.real(2, scale=[1.0, 20.0]))
-    array([0.1, 2. ])
-    """
+    """Return the standard deviation of each feature's offsets ``(d,)`` in its own units; None for a function."""
     if callable(noise):
         return None
     return np.where(_is_movable(space), _parse_deviations(noise, space) * space.scale, 0.0)
@@ -128,12 +124,7 @@ class ColumnNoise(NamedTuple):
     digits: np.dtype[Any] | None
 
     def upto(self, ends: Array) -> Array:
-        """Return probabilities ``(n,)`` of values up to ``ends`` ``(n,)``, finite numbers.
-
-        >>> whole = ColumnNoise(0, 3.0, 1.0, 2.0, 9.0, 0.0, None)
-        >>> whole.upto(np.array([1.5, 2.5, 3.5, 9.5])).round(4)
-        array([0.    , 0.3085, 0.6915, 1.    ])
-        """
+        """Return probabilities ``(n,)`` of values up to ``ends`` ``(n,)``, finite numbers."""
         before = ndtr((self._find_crossings(ends) - self.centre) / self.sd)
         return np.where(ends < self.low, 0.0, np.where(ends >= self.high, 1.0, before))
 

@@ -8,18 +8,3 @@ from gbce.pages._explorer import explore
 from gbce.pages._policy import policy_page
 from gbce.pages._table_page import table_page
 from gbce.pages._widget import make_widget, view_explanation, view_table
-
-__all__ = [
-    "build_page",
-    "compare_receipts",
-    "explore",
-    "hash_content",
-    "make_widget",
-    "pack_array",
-    "policy_page",
-    "receipt_of",
-    "table_page",
-    "view_explanation",
-    "view_table",
-    "write_page",
-]

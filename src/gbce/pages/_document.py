@@ -48,15 +48,6 @@ def pack_array(
     default) and no value becomes equal to ``apart_from``, otherwise double. The result has ``type`` (of numpy,
     little-endian), ``n`` and ``data``; for a constant array ``type`` is ``"one"`` and ``data`` the value. Where many
     values equal ``mostly``, ``type`` is ``"rest"``: ``where`` has a bit for each value, and ``values`` has the others.
-
-    Examples
-    --------
-    >>> pack_array(np.array([1.0, 2.0, 300.0]))["type"], pack_array(np.array([0.1, 0.2]))["type"]
-    ('u2', 'f8')
-    >>> pack_array(np.array([0.1, 0.2]), precision=1e-6)["type"], pack_array(np.zeros(5))
-    ('f4', {'type': 'one', 'n': 5, 'data': 0.0})
-    >>> pack_array(np.repeat([0.0, 0.5], [900, 3]), mostly=0.0)["values"]
-    {'type': 'one', 'n': 3, 'data': 0.5}
     """
     values = np.asarray(values, dtype=float)
     if len(values) and np.isfinite(values[0]) and (values == values[0]).all():
@@ -121,12 +112,6 @@ def build_page(
 
     ``payload`` is strict JSON data, read by ``readPayload()`` of common.js; users' strings belong there and never into
     the markup of ``body``. ``script_names`` and ``style_names`` are files in ``gbce/pages/assets``.
-
-    Examples
-    --------
-    >>> page = build_page("a <b> title", {"name": "</script>"}, ["common.js"], ["page.css"], "<main></main>")
-    >>> "a &lt;b&gt; title" in page, page.count("</script>")
-    (True, 2)
     """
     script, style = (read_assets(names) for names in (script_names, style_names))
     policy = "; ".join(
@@ -170,17 +155,7 @@ def _hash_source(text: str) -> str:
 
 
 def receipt_of(explanation: Explanation) -> dict[str, Any]:
-    """Return the receipt of an explanation as plain data: hashes of rows, models, settings, seed, versions.
-
-    Examples
-    --------
-    >>> import gbce
-    >>> data = np.random.default_rng(0).normal(size=(60, 2))
-    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
-    >>> receipt = receipt_of(explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=3))
-    >>> receipt["seed"], receipt["target"], len(receipt["row"])
-    ('3', 'at least 1', 64)
-    """
+    """Return the receipt of an explanation as plain data: hashes of rows, models, settings, seed, versions."""
     query, answer, space = explanation.query, explanation.answer, explanation.space
     figures, settings = explanation.evaluation, dict(query.settings)
     return {
@@ -225,16 +200,6 @@ def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> di
         From :func:`receipt_of`, or as JSON copied from a page.
     explanation : Explanation
         The explanation to compare.
-
-    Examples
-    --------
-    >>> import gbce
-    >>> data = np.random.default_rng(0).normal(size=(60, 2))
-    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
-    >>> ask = lambda seed: explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=seed)
-    >>> receipt = receipt_of(ask(3))
-    >>> compare_receipts(receipt, ask(3)), compare_receipts(receipt, ask(4))["seed"]
-    ({}, ('3', '4'))
     """
     if not isinstance(receipt, Mapping):
         raise TypeError(f"receipt must be a mapping such as receipt_of(explanation), not {receipt!r:.80}")
@@ -250,13 +215,7 @@ def _parse_libraries(recorded: str) -> dict[str, str]:
 
 
 def row_hash(row: pd.DataFrame) -> str:
-    """Return the SHA-256 of a frame's first row as ASCII JSON with sorted keys and no blanks.
-
-    Examples
-    --------
-    >>> row_hash(pd.DataFrame({"b": [1.0], "a": ["x"]})) == row_hash(pd.DataFrame({"a": ["x"], "b": [1.0]}))
-    True
-    """
+    """Return the SHA-256 of a frame's first row as ASCII JSON with sorted keys and no blanks."""
     return hash_content(plain_records(row.reset_index(drop=True))[0])
 
 

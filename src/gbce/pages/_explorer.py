@@ -280,14 +280,7 @@ def _pack_answer(explanation: Explanation, known: Known) -> dict[str, Any] | Non
 
 
 def when_to_use(rule: Rule | None) -> str:
-    """Return one sentence on when to use a rule; for a user-defined rule, the first line of its docstring.
-
-    Examples
-    --------
-    >>> from gbce.decisions import Medoid
-    >>> when_to_use(Medoid())
-    'Use it when the suggestion has to be one of the draws, the most central one.'
-    """
+    """Return one sentence on when to use a rule; for a user-defined rule, the first line of its docstring."""
     if rule is None:
         return "A row given by the user."
     if rule.kind in _WHEN:

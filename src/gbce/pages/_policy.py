@@ -222,18 +222,7 @@ def _show_plans(plans: Mapping[Any, Plan]) -> dict[str, Any]:
 
 
 def policy_page(policies: Any) -> str:
-    """Return a page of decisions about many rows alone, without the rows.
-
-    Examples
-    --------
-    >>> import gbce, pandas as pd, numpy as np
-    >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(99, 2)).round(1), columns=["pay", "debt"])
-    >>> explainer = gbce.Explainer(lambda x: x["pay"] - x["debt"], data)
-    >>> low = data[data["pay"] < data["debt"]].iloc[:5]
-    >>> table = explainer.explain_many(low, gbce.AtLeast(0), seed=0, posterior=False, progress=False)
-    >>> policy_page(gbce.policy.review(table, lambda x: x["pay"] - x["debt"])).startswith("<!doctype html>")
-    True
-    """
+    """Return a page of decisions about many rows alone, without the rows."""
     sections = policy_sections(policies)
     if not sections:
         raise ValueError(

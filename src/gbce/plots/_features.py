@@ -133,13 +133,7 @@ def feature_axis(explanation: Explanation, j: int, others: Array) -> FeatureAxis
 
 
 def spread_wide(values: Array) -> bool:
-    """Whether positive numbers ``(n,)`` spread over so many orders of magnitude that an axis must be logarithmic.
-
-    Examples
-    --------
-    >>> spread_wide(np.array([1.0, 2.0, 3.0])), spread_wide(np.array([1.0, 2.0, 9000.0]))
-    (False, True)
-    """
+    """Whether positive numbers ``(n,)`` spread over so many orders of magnitude that an axis must be logarithmic."""
     values = values[np.isfinite(values)]
     if len(values) == 0 or values.min() <= 0:
         return False

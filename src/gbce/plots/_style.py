@@ -153,26 +153,13 @@ def literal_text(text: str) -> str:
 
 
 def short_text(text: str, longest: int = _LAYOUT.longest_name) -> str:
-    """Escape a user's string, and truncate it if it is too long.
-
-    Examples
-    --------
-    >>> short_text("a column with a very long name", 12)
-    'a column wi…'
-    """
+    """Escape a user's string, and truncate it if it is too long."""
     text = printable(text)
     return literal_text(text if len(text) <= longest else text[: longest - 1] + "…")
 
 
 def broken_text(text: str, width: int, most: int = 2) -> str:
-    """Wrap a user's string into at most ``most`` lines of ``width`` characters, preferably after blanks or underscores.
-
-    Examples
-    --------
-    >>> print(broken_text("average_monthly_balance of all accounts", 16))
-    average_monthly_
-    balance of all…
-    """
+    """Wrap a string into at most ``most`` lines of ``width`` characters, preferably after blanks or underscores."""
     lines: list[str] = []
     rest = printable(text)
     while rest and len(lines) < most:
@@ -188,13 +175,7 @@ def broken_text(text: str, width: int, most: int = 2) -> str:
 
 
 def cost_label(distance: str) -> str:
-    """Return the label of an axis of costs, ``"l1"`` or ``"l2"``.
-
-    Examples
-    --------
-    >>> cost_label("l1")
-    "cost: sum of changes, in units of each feature's scale"
-    """
+    """Return the label of an axis of costs, ``"l1"`` or ``"l2"``."""
     kind = "cost: sum of changes" if distance == "l1" else "Euclidean distance from the row"
     return f"{kind}, in units of each feature's scale"
 

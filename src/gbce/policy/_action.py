@@ -17,17 +17,6 @@ from gbce.base import Array
 from gbce.explanation import join_words
 from gbce.space import Space
 
-__all__ = [
-    "Action",
-    "Move",
-    "apply_action",
-    "list_amounts",
-    "pair_moves",
-    "propose_actions",
-    "propose_moves",
-    "vary_action",
-]
-
 How = Literal["by", "at least", "at most", "to"]
 
 # Amounts that people name: two digits of a step, a tenth apart or more.

@@ -43,8 +43,6 @@ from gbce.space import Space
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
 
-__all__ = ["actions"]
-
 Sharing = Literal["own", "equal"]
 
 

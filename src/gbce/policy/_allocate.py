@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from gbce.explainer import Explainer
 
-__all__ = ["Allocation", "allocate", "count_distribution"]
-
 # How much the variance of the number counts against its mean, when a number has to be reached with some probability.
 # For any such weight the best set is a knapsack; by hand, over the range in which a row is worth anything.
 _VARIANCE_WEIGHTS = (0.0, 0.15, 0.35, 0.7, 1.0, -0.3)

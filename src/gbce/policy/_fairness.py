@@ -116,8 +116,6 @@ def moderate(values: list[Array]) -> tuple[Array, Array, float]:
     return means, errors, float(np.sqrt(common))
 
 
-__all__ = ["Fairness", "fairness"]
-
 _MEASURES = ("attainable", "cost", "chance")
 _MEANINGS = {
     "attainable": "share of the rows with an answer that reaches the target",

@@ -16,8 +16,6 @@ from gbce.space import Space, plain_records
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["GroupActions"]
-
 _IN_FULL = 1_000.0  # costs from here on are written without decimals, by convention
 
 

@@ -45,8 +45,6 @@ class PolicyResult:
         return to_json(self.to_dict(), path)
 
 
-__all__ = ["AnsweredRows", "Verdicts", "ask_models", "read_answers", "read_groups"]
-
 _BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
 
 _STORED = ("status", "kind", "changes", "reached", "cost", "reliability", "reliability_low", "reliability_high")

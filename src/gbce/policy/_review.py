@@ -20,8 +20,6 @@ from gbce.space import plain_records
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
 
-__all__ = ["Review", "ReviewKind", "review"]
-
 _ROWS_AT_ONCE = 50_000  # rows and answers in one batch, by hand: 40 MB in a hundred columns
 _MOST_NAMED = 5  # labels of rows that a sentence names
 

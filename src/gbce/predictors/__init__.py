@@ -14,35 +14,3 @@ from gbce.predictors._panel import Lockstep, Panel
 from gbce.predictors._predictor import Classifier, PredictionError, Predictor, classifier
 from gbce.predictors._reference import Partition, Reference, pick_rows, same_answers
 from gbce.predictors._remote import Remote, Usage
-
-__all__ = [
-    "Cache",
-    "Classifier",
-    "Lockstep",
-    "Memory",
-    "ModelFileError",
-    "Panel",
-    "Partition",
-    "PredictionError",
-    "Predictor",
-    "Reference",
-    "Remote",
-    "Usage",
-    "as_numbers",
-    "as_predictor",
-    "catboost_rows",
-    "check_data",
-    "classifier",
-    "classifies",
-    "fitted_columns",
-    "folds_of",
-    "hash_model",
-    "in_order",
-    "input_maker",
-    "load_model",
-    "made_by",
-    "map_in_turn",
-    "pick_rows",
-    "rows_of",
-    "same_answers",
-]

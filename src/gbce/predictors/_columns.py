@@ -140,21 +140,7 @@ class ColumnMap(NamedTuple):
 
 
 def map_columns(step: Any, inputs: Sequence[int]) -> ColumnMap | None:
-    """Return how a fitted step maps its ``inputs`` (columns by position); None if it is not columnwise.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures, StandardScaler
-    >>> map_columns(make_pipeline(StandardScaler()), [0, 1])
-    ColumnMap(levels=frozenset(), bent=frozenset())
-    >>> sorted(map_columns(OneHotEncoder(), [0, 1]).levels)
-    [0, 1]
-    >>> sorted(map_columns(FunctionTransformer(np.log1p), [0, 1]).bent)
-    [0, 1]
-    >>> map_columns(PolynomialFeatures(), [0, 1]) is None
-    True
-    """
+    """Return how a fitted step maps its ``inputs`` (columns by position); None if it is not columnwise."""
     if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
         return ColumnMap()
     name, module = type(step).__name__, type(step).__module__

@@ -4,18 +4,3 @@ from gbce.priors._columns import ColumnCells, ColumnDistribution, WithEffort, co
 from gbce.priors._distance import DistancePrior, Gower
 from gbce.priors._families import Gaussian, Laplace, NearData, Sparse
 from gbce.priors._located import LocatedPrior, Placed
-
-__all__ = [
-    "ColumnCells",
-    "ColumnDistribution",
-    "DistancePrior",
-    "Gaussian",
-    "Gower",
-    "Laplace",
-    "LocatedPrior",
-    "NearData",
-    "Placed",
-    "Sparse",
-    "WithEffort",
-    "column_distributions",
-]

@@ -30,16 +30,7 @@ _MOST_ENUMERATED = 2_000_000  # values of an integer that are enumerated: 50 MB;
 
 @dataclass(frozen=True, eq=False)
 class ColumnDistribution:
-    """The distribution of one column: atoms, a continuous component (slab), and missing values.
-
-    Examples
-    --------
-    >>> import gbce
-    >>> placed = gbce.Sparse(change=0.25).at(gbce.Space.real(1), np.zeros(1))
-    >>> cells = column_distributions(placed)[0].on(np.array([0.0]))  # zero or less, and more
-    >>> np.exp(cells.log_mass).round(3)
-    array([0.875, 0.125])
-    """
+    """The distribution of one column: atoms, a continuous component (slab), and missing values."""
 
     where: int  # position of the feature
     values: Array  # atoms (a,)
@@ -262,16 +253,7 @@ def _enumerate_integer(part: Chained, rounded: bool) -> ColumnDistribution:
 
 @dataclass(frozen=True)
 class WithEffort:
-    """The prior ``base`` with effort factors: each unit of a column's change costs its factor instead of one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gbce.priors import Gaussian
-    >>> prior = WithEffort(Gaussian(), (("x1", 3.0),))
-    >>> prior.at(Space.real(2), np.zeros(2)).cost(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    array([2.5, 0.5])
-    """
+    """The prior ``base`` with effort factors: each unit of a column's change costs its factor instead of one."""
 
     base: Prior
     effort: Effort

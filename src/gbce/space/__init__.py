@@ -16,38 +16,3 @@ from gbce.space._space import Space
 from gbce.space._stored import plain_records, plain_value, space_fields, space_of
 from gbce.space._suggest import Assumptions, Suggestion, Suggestions
 from gbce.space._table import describe_broken
-
-__all__ = [
-    "Assumptions",
-    "Centre",
-    "Computed",
-    "Condition",
-    "Constraint",
-    "Effort",
-    "Feature",
-    "Layout",
-    "Places",
-    "Space",
-    "Suggestion",
-    "Suggestions",
-    "as_pandas",
-    "describe_broken",
-    "describe_difference",
-    "describe_effort",
-    "deviations",
-    "effort_cost",
-    "has_labels",
-    "list_values",
-    "number_text",
-    "plain_records",
-    "plain_value",
-    "read_conditions",
-    "read_effort",
-    "read_value",
-    "require_writable",
-    "restate",
-    "space_fields",
-    "space_of",
-    "unmasked",
-    "write_value",
-]

@@ -378,13 +378,6 @@ class Placing(RowCodec):
         """Return rows ``(n, d)`` with computed features recomputed, and whether each is admissible ``(n,)``.
 
         Each has its own row in ``x0`` ``(n, d)``, by whose limits it is judged; it is not moved to meet them.
-
-        Examples
-        --------
-        >>> from gbce.space import Space
-        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x1": (0, 2)}, increase=["x2"])
-        >>> space.settle_each(np.array([[1.0, 12.0], [3.0, 30.0]]), np.array([[0.0, 10.0], [2.0, 30.0]]))[1].tolist()
-        [True, False]
         """
         low, high = self.all_limits.ends(x0)
         x = x.copy()

@@ -93,11 +93,6 @@ def plain_value(value: Any) -> Any:
 
     Dates, times and durations become strings in ISO 8601, bytes are hexadecimal; intervals, periods and decimals are
     strings as they print. Tuples, sets and arrays become lists.
-
-    Examples
-    --------
-    >>> plain_value({"when": pd.Timestamp("2024-05-01"), "how": (np.float64("nan"), np.int8(3))})
-    {'when': '2024-05-01T00:00:00', 'how': [None, 3]}
     """
     if isinstance(value, Enum):
         value = value.value
@@ -142,11 +137,6 @@ def plain_records(frame: pd.DataFrame, *, values: str | None = None) -> list[dic
     """Convert a table to a list of plain mappings, one per line, named index levels first.
 
     With ``values``, the columns are nested under that key, so that no user's column name can clash with an index name.
-
-    Examples
-    --------
-    >>> plain_records(pd.DataFrame({"rule": [1.5]}, index=pd.Index(["MAP"], name="rule")), values="values")
-    [{'rule': 'MAP', 'values': {'rule': 1.5}}]
     """
     names = [str(label) for label in frame.columns]
     columns = [_convert_column(frame.iloc[:, j]) for j in range(len(names))]

@@ -264,12 +264,6 @@ def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[Hal
 
     ``values(name)`` returns the value ``(1,)`` of a column in one row that meets the condition; columns that do not
     vary keep it. Of a disjunction, one part that the row meets is used. ``None`` if the inequalities are not linear.
-
-    Examples
-    --------
-    >>> row = {"job": np.array(["none"], dtype=object), "pay": np.array([10.0]), "debt": np.array([2.0])}
-    >>> inequalities_among("if job == 'none' then debt / pay <= 0.4", row.get, {"debt"})
-    [({'debt': 0.1}, 0.4)]
     """
     parsed = parse(text)
     builder = _Builder(lambda node: _Named(parsed.names[node.id]))

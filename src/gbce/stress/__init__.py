@@ -10,14 +10,3 @@ from gbce.stress._other_models import (
     sensitivity,
     survival,
 )
-
-__all__ = [
-    "KnownModels",
-    "OtherModels",
-    "Sensitivity",
-    "explainer_survival",
-    "frontier",
-    "replace_models",
-    "sensitivity",
-    "survival",
-]

@@ -7,19 +7,3 @@ its output for the row that is explained.
 
 from gbce.targets._class import SMALLEST_PROBABILITY, Class, Loss, Multi, as_target, format_probability, parse_target
 from gbce.targets._numeric import AtLeast, AtMost, Change, Numeric, Range, Value
-
-__all__ = [
-    "SMALLEST_PROBABILITY",
-    "AtLeast",
-    "AtMost",
-    "Change",
-    "Class",
-    "Loss",
-    "Multi",
-    "Numeric",
-    "Range",
-    "Value",
-    "as_target",
-    "format_probability",
-    "parse_target",
-]

@@ -184,9 +184,6 @@ def as_target(target: Any, classes: tuple[Any, ...] | None, model: str) -> Targe
 
     ``classes`` are the labels of the first model, if it has any. Raises ``ValueError`` for a string that is not a
     class, ``TypeError`` for anything else; a number does not say whether more or less of it is wanted.
-
-    >>> as_target("good", ("bad", "good"), "forest")
-    Class(label='good', probability=0.5)
     """
     if isinstance(target, Target):
         return target
@@ -446,15 +443,7 @@ _SURE = re.compile(rf"(.+?)\s*(?:(?:>=|≥)\s*({_NUMBER})|(?:=|:)\s*({_NUMBER})\
 
 
 def parse_target(text: str, classes: tuple[Any, ...] | None) -> Any:
-    """Return the target that a person wrote, for a model with ``classes``, or ``None`` for one that returns numbers.
-
-    Examples
-    --------
-    >>> parse_target("<=140", None), parse_target("approved>=0.8", ("approved", "declined"))
-    (AtMost(scale=None, tolerance=None, loss='squared', y=140.0), Class(label='approved', probability=0.8))
-    >>> parse_target("-10%", None).describe(), parse_target("0.8..1", None).describe()
-    ("10% below the row's output", 'between 0.8 and 1')
-    """
+    """Return the target that a person wrote, for a model with ``classes``, or ``None`` for one that returns numbers."""
     text = text.strip()
     if classes is not None:
         return _parse_class(text, {str(label): label for label in classes})

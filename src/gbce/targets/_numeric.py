@@ -118,13 +118,7 @@ class _Absolute(Numeric):
         return f"{self.because}: {self._describe_range()}" if self.because else self._describe_range()
 
     def say(self, output: float, reached: bool) -> str:
-        """Return a model's prediction for a row beside the wanted range.
-
-        Examples
-        --------
-        >>> AtMost(140).say(139.62, True)
-        'predicts 139.6 (wanted: at most 140)'
-        """
+        """Return a model's prediction for a row beside the wanted range."""
         wanted, (low, high) = self._describe_range(), self.accepted()
         shown = short(output)
         for digits in range(_FEW_DIGITS, ALL_DIGITS + 1):  # enough to tell 499.99 from "at least 500"

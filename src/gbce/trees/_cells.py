@@ -74,17 +74,6 @@ class CellTrees:
     unordered ``set_features`` ``(s,)`` it holds the row ``set_of[l, s]`` of ``allowed[s]`` ``(n_sets, n_cells + 1)``.
     It belongs to ``tree`` ``(L,)``, ascending, and adds ``value`` ``(L, K)`` to ``base`` ``(K,)``. ``epsilon`` is the
     relative rounding error of the model's own sums; ``nodes`` are the same trees for traversal.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce import Space
-    >>> from gbce.trees import read_cells, read_structure
-    >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
-    >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
-    >>> trees.cells(x).tolist(), trees.scores(trees.cells(x))[:, 0].tolist()
-    ([[0, 0], [0, 0], [1, 0], [1, 1]], [1.0, 1.0, 4.0, 9.0])
     """
 
     inside: ModelStructure

@@ -95,13 +95,6 @@ def describe_cheapest(proof: Proof, origin: str, distance: str, under: str = "")
 
     ``origin`` is what the proof is based on, ``distance`` one of "l1", "l2" and "changes", and ``under`` a further
     requirement on points.
-
-    Examples
-    --------
-    >>> describe_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from all 20 trees", "l1")
-    'No point that reaches the target is more than 3% cheaper (proved from all 20 trees).'
-    >>> describe_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from trees", "l1").split(";")[1]
-    ' this one, with rounded numbers, costs at most 0.6% more.'
     """
     how = f"(proved {origin})"
     lower, cost = proof.lower or 0.0, proof.cost or 0.0
@@ -125,13 +118,7 @@ def describe_cheapest(proof: Proof, origin: str, distance: str, under: str = "")
 
 
 def describe_answer(proof: Proof, cost: float) -> str:
-    """Return what a proof about the nearest point implies for another point of a given cost.
-
-    Examples
-    --------
-    >>> describe_answer(Proof("trees", "", lower=1.5, cost=1.5), 2.0)
-    'Any point that reaches the target costs at least 1.5, and this one 2 (proved from all trees).'
-    """
+    """Return what a proof about the nearest point implies for another point of a given cost."""
     lower = proof.lower or 0.0
     if cost <= 0 or lower <= 0:
         return ""

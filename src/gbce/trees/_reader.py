@@ -31,16 +31,7 @@ _HASTY_NUMBERS = 2_000_000  # nodes times features read under a deadline: less t
 
 
 class Snapshot:
-    """Attributes of a model and its fitted parts, by identity, to detect a refit in place.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression
-    >>> model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
-    >>> taken = Snapshot(model)
-    >>> taken.holds, model.fit([[0.0], [1.0]], [5.0, 1.0]) is model, taken.holds
-    (True, True, False)
-    """
+    """Attributes of a model and its fitted parts, by identity, to detect a refit in place."""
 
     def __init__(self, model: Any) -> None:
         self._parts = _find_parts(model)
@@ -92,18 +83,6 @@ class CellReader:
         The features.
     rows : array of shape (n, d)
         Rows of the data, encoded.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> reader = CellReader(model, Space.real(1), x)
-    >>> reader.read(lambda rows: Outputs(model.predict(rows))).n_cells.tolist()
-    [4]
-    >>> reader = CellReader(model, Space.real(1), x)
-    >>> reader.read(lambda rows: Outputs(model.predict(rows) + 1)) is None, reader.note[:60]
-    (True, 'The trees read from the DecisionTreeRegressor do not reprodu')
     """
 
     def __init__(self, model: Any, space: Space, rows: Array) -> None:

@@ -34,26 +34,6 @@ class TreeScores:
     first rounded to single precision, ``epsilon`` the relative rounding error of the model's own sums, and numbers up
     to ``zero`` are read as zero. Sums are divided by ``divisor`` in the end, as a forest does, so that tied votes stay
     equal.
-
-    Examples
-    --------
-    >>> stump = TreeScores(
-    ...     column=np.array([0, -1, -1]), threshold=np.array([0.5, 0, 0]), left=np.array([1, 0, 0]),
-    ...     right=np.array([2, 0, 0]), missing_left=np.array([True] * 3), value=np.array([[0.0], [1.0], [3.0]]),
-    ...     roots=np.array([0]), base=np.array([10.0]),
-    ... )
-    >>> stump.scores(np.array([[0.5], [0.6], [np.nan]]))[:, 0]
-    array([11., 13., 11.])
-
-    With the categories 0 and 2 on the left:
-
-    >>> from dataclasses import replace
-    >>> stump = replace(
-    ...     stump, threshold=np.array([np.nan, 0, 0]), set_of=np.array([0, -1, -1]),
-    ...     sets=np.array([[True, False, True, False]]),
-    ... )
-    >>> stump.scores(np.array([[0.0], [1.0], [2.0], [7.0]]))[:, 0]
-    array([11., 13., 11., 13.])
     """
 
     column: Array

@@ -3,22 +3,3 @@
 from gbce.words._certificate import Certificate, CertificateError, Finding, Result, certify
 from gbce.words._letter import Letter, LetterError, join_letters, letter_of, letter_table, letters_of, write_letters
 from gbce.words._text import Audience, languages, say_in_settings, to_text
-
-__all__ = [
-    "Audience",
-    "Certificate",
-    "CertificateError",
-    "Finding",
-    "Letter",
-    "LetterError",
-    "Result",
-    "certify",
-    "join_letters",
-    "languages",
-    "letter_of",
-    "letter_table",
-    "letters_of",
-    "say_in_settings",
-    "to_text",
-    "write_letters",
-]

@@ -420,11 +420,6 @@ def say_in_settings(text: str) -> str:
     ----------
     text : str
         What the library says.
-
-    Examples
-    --------
-    >>> say_in_settings("Numbers stay within their range. Set `bounds=` to change this.")
-    'Numbers stay within their range. Set bounds in [columns.NAME] of the settings to change this.'
     """
     for phrase, instead in _TABLE:
         text = phrase.sub(instead, text)
