@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gbce
 
-X = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)), columns=["a", "b"])
+X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
 TARGET = gbce.AtLeast(2.0)
 QUICK = gbce.Importance(n_candidates=400, n_draws=100)
 OPTIONS = {"rules": ["MAP"], "seed": 0, "progress": False}
@@ -69,8 +69,8 @@ def test_groups_of_a_killed_process_are_sent_again_once(undisturbed, tmp_path):
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
 def test_any_backend_of_joblib_gives_the_same(backend, undisturbed, tmp_path):
     with joblib.parallel_config(backend=backend):
-        table = explain(tmp_path / "s", rows=X[:40], n_jobs=2)
-    pd.testing.assert_frame_equal(table.frame(), undisturbed[:40])
+        table = explain(tmp_path / "s", rows=X[:20], n_jobs=2)
+    pd.testing.assert_frame_equal(table.frame(), undisturbed[:20])
 
 
 KILLED = """
@@ -84,10 +84,10 @@ for _ in range(20):
     if child == 0:
         explain(sys.argv[1])
         os._exit(0)
-    time.sleep(random.uniform(0.02, 0.4))
+    time.sleep(random.uniform(0.02, 0.2))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-assert len(explain(sys.argv[1])) == 120
+assert len(explain(sys.argv[1])) == 60
 """
 
 
@@ -126,11 +126,11 @@ def test_a_model_that_fails_for_one_row_costs_that_row(undisturbed, tmp_path):
             raise OSError("no such case")
         return total(rows)
 
-    rows = X[60:100].copy()
-    rows.loc[77] = [2.5, -2.0]
-    with pytest.warns(UserWarning, match=r"1 of 40 rows could not be explained, first row 77: .*no such case"):
+    rows = X[20:60].copy()
+    rows.loc[37] = [2.5, -2.0]
+    with pytest.warns(UserWarning, match=r"1 of 40 rows could not be explained, first row 37: .*no such case"):
         table = explain(tmp_path / "s", fails, rows=rows)
-    found, expected = (frame.drop(77).drop(columns="position") for frame in (table.frame(), undisturbed[60:100]))
+    found, expected = (frame.drop(37).drop(columns="position") for frame in (table.frame(), undisturbed[20:60]))
     pd.testing.assert_frame_equal(found, expected)
 
 
