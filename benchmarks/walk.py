@@ -1,16 +1,17 @@
 """The size of the package, and the way of one row through it.
 
 ``python -m benchmarks.walk`` prints two tables: files, lines, docstrings and constants of ``src/gbce``, and, for four
-traced calls, how many functions, files and rooms take part and how many pairs of rooms call each other. ``--edges``
-lists these pairs for a small run and the calls that go up, from a room to a later one. A function made for the call
-and handed in (a model, a judge of points, a task) is no call between rooms; what it calls counts for its own room.
-``--docs`` writes the tables into docs/architecture.md.
+traced calls, how many functions, files and rooms take part and how many pairs of rooms call each other; and a sentence
+on the lines of each capability. ``--edges`` lists these pairs for a small run and the calls that go up, from a room to
+a later one. A function made for the call and handed in (a model, a judge of points, a task) is no call between rooms;
+what it calls counts for its own room. ``--docs`` writes the tables into docs/architecture.md.
 """
 
 import argparse
 import ast
 import io
 import sys
+import textwrap
 import threading
 import tokenize
 import tomllib
@@ -28,6 +29,19 @@ ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = Path(gbce.__file__).parent
 _HANDED_IN = "<locals>"  # in the name of a function that was made inside of another
 _MARK = "size"
+# What people could do without, by rooms, the others being what every explanation takes.
+_CAPABILITIES = {
+    "tree ensembles read from inside (exact sums and draws, proofs, safe boxes)": ("trees",),
+    "plots": ("plots",),
+    "many rows, stores and clusters": ("batch", "distributed"),
+    "decisions about many rows": ("policy",),
+    "refitted and other models, frontiers, sensitivity": ("ensembles", "stress"),
+    "pages and the widget": ("pages",),
+    "texts, letters and certificates": ("words",),
+    "the command line": ("cli",),
+    "the service and MLflow": ("serve", "mlflow"),
+    "files": ("files",),
+}
 
 
 def main() -> None:
@@ -41,7 +55,8 @@ def main() -> None:
     if options.edges:
         _print_edges(trace())
         return
-    text = f"{_tabulate([measure()])}\n\n{_tabulate([_count(name, call) for name, call in calls().items()])}"
+    counted = _tabulate([_count(name, call) for name, call in calls().items()])
+    text = f"{_tabulate([measure()])}\n\n{_describe_capabilities()}\n\n{counted}"
     print(text)
     if options.docs:
         page = ROOT / "docs" / "architecture.md"
@@ -96,6 +111,17 @@ def measure() -> dict[str, Any]:
         "with those in tuples": several,
         "tuning objects / numbers in them": f"{len(tuning)} / {sum(tuning)}",
     }
+
+
+def _describe_capabilities() -> str:
+    """Return a sentence on the lines that each capability takes, the largest first, and on those of all others."""
+    lines = Counter[str]()
+    for path in _PACKAGE.rglob("*.py"):
+        lines[path.relative_to(_PACKAGE).parts[0].removesuffix(".py")] += path.read_text().count("\n")
+    sizes = {name: sum(lines.pop(room) for room in rooms) for name, rooms in _CAPABILITIES.items()}
+    listed = [f"{name} {size:,}" for name, size in sorted(sizes.items(), key=lambda one: -one[1])]
+    core = f"{sum(lines.values()):,} lines are what every explanation takes ({len(lines)} rooms)"
+    return textwrap.fill(f"Of these, {core}. The others are capabilities: {'; '.join(listed)}.", 120)
 
 
 def _lines_of(node: Any) -> int:

@@ -29,9 +29,9 @@ def model(x):
         raise ValueError("broken")
     time.sleep({pause})
     return x.sum(axis=1)
-explainer = gbce.Explainer(model, data)
+explainer = gbce.Explainer(model, data, sampler=gbce.SMC(500, 100))
 try:
-    explainer.explain(data[0], gbce.AtLeast(3, scale=1, tolerance=0), seed=0, progress={progress})
+    explainer.explain(data[0], gbce.AtLeast(3, scale=1, tolerance=0), rules=["Nearest"], seed=0, progress={progress})
 except gbce.PredictionError:
     print("failed")
 print("done")
