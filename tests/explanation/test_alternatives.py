@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import gbce
 from gbce.decisions import find_moves, follow_strategies
 from gbce.decisions._needed import Judge, choose_strategies, undo_unneeded
+from gbce.metrics import Verdict
 from support.laws import within
 
 LOANS = Path(__file__).parents[2] / "examples" / "loans.csv"
@@ -231,6 +232,21 @@ def test_they_read_well(either):
     assert lines[-1].startswith("other: ")
     assert list(found) == found.sentences == found.table["sentence"].tolist()
     assert "<table" in found._repr_html_()
+
+
+def test_shares_of_doubtful_draws_come_with_what_is_wrong(either):
+    trusted = either[1]
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=["a", "b", "c"])
+    few = gbce.Explainer(lambda x: np.maximum(x["a"], x["b"]), data, sampler=gbce.Importance(2_000))
+    doubted = few.explain({"a": 0.0, "b": 0.0, "c": 0.0}, gbce.AtLeast(1.0), seed=0)
+    assert doubted.diagnostics["sampling"] == Verdict.CARE
+    found = doubted.alternatives()
+    assert len(found) == 2
+    assert found.caveat == doubted.diagnostics["sampling_note"]
+    assert str(found).splitlines()[-1] == f"Shares with care: {found.caveat}"
+    assert f"only {doubted.draws.ess:.0f} effective draws" in found.caveat
+    assert trusted.alternatives().caveat == ""
+    assert "with care" not in str(trusted.alternatives())
 
 
 def test_where_none_were_looked_for_a_sentence_says_so():
