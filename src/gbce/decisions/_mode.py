@@ -13,6 +13,7 @@ from gbce._numerics import first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
+from gbce.decisions._needed import undo_singly
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search import Search, coordinates, has_gained, levels, newton, polish_mode
@@ -148,10 +149,10 @@ def _list_supports(changed: Array) -> list[Array]:
 
 def _undo_one_change(scene: Scene, point: Points) -> list[Points]:
     """Evaluate the points in which one change is undone, if the budget allows it."""
-    where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
-    x = np.repeat(point.x, len(where), axis=0)
-    x[np.arange(len(where)), where] = scene.x0[where]
-    return _evaluate_rows(scene, x, len(where) - 1)
+    changed = np.zeros(point.x.shape, dtype=bool)
+    changed[:, scene.free] = scene.space.changed(point.x, scene.x0)[:, scene.free]
+    x, _point, _column = undo_singly(scene.space, scene.x0, point.x, changed)
+    return _evaluate_rows(scene, x, len(x) - 1)
 
 
 def _exchange_values(scene: Scene, point: Points) -> list[Points]:

@@ -15,6 +15,7 @@ from gbce._numerics import first_of_least
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule, Target
 from gbce.budget import BudgetSpentError
+from gbce.decisions._needed import undo_singly
 from gbce.decisions._structure import NO_PROOF, Reaching, prove_nearest, seek_on_cells
 from gbce.draws import Points, Scene
 from gbce.metrics import costs
@@ -476,9 +477,7 @@ def _undo_changes(
     """Return the points, preceded by those from which changes that the model does not need were undone."""
     x = points.x.copy()
     for _ in range(_UNDO_ROUNDS):
-        whose, feature = np.nonzero(moves.changed(x))
-        rows = x[whose]
-        rows[np.arange(len(rows)), feature] = moves.x0[feature]
+        rows, whose, _column = undo_singly(moves.space, moves.x0, x, moves.changed(x))
         rows, good = moves.snap(rows)
         good &= (moves.cost(rows) < moves.cost(x)[whose]) & moves.changed(rows).any(axis=1) if len(rows) else good
         rows, whose = rows[good], whose[good]

@@ -92,21 +92,27 @@ def find_idle(judge: Judge, x: Array) -> Array:
     """Return which points ``(n, d)`` have a change beside others that brings them no closer to the target ``(n,)``."""
     space, x0 = judge.query.space, judge.query.x0
     changed = find_moves(space, x, x0) != 0
-    point, column = (changed & (changed.sum(axis=1) > 1)[:, None]).nonzero()
+    fewer, point, _column = undo_singly(space, x0, x, changed & (changed.sum(axis=1) > 1)[:, None])
     idle = np.zeros(len(x), dtype=bool)
     if len(point):
-        with_it, without = judge(x).gap, judge(_undo(space, x0, x[point], column)).gap
+        with_it, without = judge(x).gap, judge(fewer).gap
         idle[point[without <= with_it[point]]] = True
     return idle
+
+
+def undo_singly(space: Space, x0: Array, x: Array, changed: Array) -> tuple[Array, Array, Array]:
+    """Return points ``(n, d)`` with each ``changed`` column undone alone ``(k, d)``, their points and columns."""
+    point, column = changed.nonzero()
+    return _undo(space, x0, x[point], column), point, column
 
 
 def _undo_spared(judge: Judge, x: Array) -> Array:
     """Return points ``(n, d)`` after one round of undoing changes that they can do without, each by itself."""
     space, x0 = judge.query.space, judge.query.x0
     x, changed = x.copy(), find_moves(space, x, x0) != 0
-    point, column = changed.nonzero()
+    each, point, column = undo_singly(space, x0, x, changed)
     gap, spared = np.full(x.shape, np.inf), np.zeros(x.shape, dtype=bool)
-    gap[point, column], spared[point, column] = judge(_undo(space, x0, x[point], column))
+    gap[point, column], spared[point, column] = judge(each)
     order = np.argsort(np.where(spared, gap, np.inf), axis=1, kind="stable")
     n_spared = spared.sum(axis=1)
     for step in range(int(n_spared.max(initial=0))):
