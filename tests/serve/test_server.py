@@ -48,7 +48,9 @@ def test_a_request_is_answered_with_its_id(service):
         (b'{"row": 1e999999}' + b" " * 3000, 413, "the body is larger than 2,000 bytes"),
         (b"[" * 1999, 400, "nested too deeply"),
         (b"\xff\xfe", 400, "is not JSON"),
-        (b"9" * 1999, 422, "the body must be a JSON object"),
+        (b"9" * 1999, 400, "99999999999999999999 is beyond the largest float"),
+        (b'{"row": {"a": 1e400}}', 400, "1e400 is beyond the largest float"),
+        (b"7", 422, "the body must be a JSON object"),
         (b"[]", 422, "the body must be a JSON object"),
         (b'"x"', 422, "the body must be a JSON object"),
         (b"", 400, "is not JSON"),
@@ -57,6 +59,7 @@ def test_a_request_is_answered_with_its_id(service):
 def test_malformed_and_oversize_bodies_are_refused(service, body, status, sentence):
     kind = {"content-type": "application/json"}
     refused(service.client.post("/explain", content=body, headers=kind), status, sentence)
+    assert service.ask(timeout=10).status_code == 200
 
 
 def test_a_body_without_a_length_is_limited_too(service):

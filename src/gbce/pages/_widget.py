@@ -1,5 +1,6 @@
 """Notebook output: the live widget, and pages in a frame with a plain summary if frames or scripts are blocked."""
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from html import escape
@@ -7,16 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from gbce._validation import printable, show
+from gbce._validation import is_whole, printable, show
 from gbce.base import Array
 from gbce.explanation import Explanation, require_explanation
 from gbce.pages._document import read_assets
 from gbce.pages._explorer import explore
 from gbce.pages._table_page import table_page
 from gbce.report import as_html
-from gbce.space import Space, plain_value
+from gbce.space import Space, encode_value, plain_value
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -98,7 +98,7 @@ class Asker:
 
     def answer(self, message: Any) -> dict[str, Any]:
         """Return the reply to a message; errors become a sentence in it."""
-        handlers = {"value": self._assess, "given": self._resample, "explain": self._explain, "reset": self._reset}
+        handlers = {"value": self._assess, "given": self._sample_given, "explain": self._explain, "reset": self._reset}
         known = message if isinstance(message, Mapping) else {}
         number, ask = known.get("id"), known.get("ask")
         if not isinstance(ask, str) or ask not in handlers:  # a list or a mapping is not hashable
@@ -117,7 +117,7 @@ class Asker:
         figures = {str(name): plain_value(value) for name, value in line.items()}
         return {"said": sentence, "reached": reached, "figures": figures}
 
-    def _resample(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _sample_given(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Explain the row again, with columns kept or limited to a range."""
         keep, between = list(message.get("keep") or ()), dict(message.get("between") or {})
         if not keep and not between:
@@ -166,31 +166,28 @@ class Asker:
 
 
 def _set_values(space: Space, x0: Array, values: Any) -> Array:
-    """Return the row ``(d,)`` with values set and computed columns updated."""
+    """Return the row ``(d,)`` with the given columns replaced and computed columns updated."""
     x = x0.copy()
     for name, value in dict(values or {}).items():
-        if name not in space.names:
+        if name not in space.position:
             raise ValueError(f"there is no column {name!r}")
-        x[space.names.index(name)] = _encode(space, name, value)
+        x[space.position[name]] = _encode(space, x0, space.position[name], value)
     return np.asarray(space.completed(x[None, :], x)[0])
 
 
-def _encode(space: Space, name: str, value: Any) -> float:
-    """Encode a value: a number, the position of a level, or a date as a string."""
-    j = space.names.index(name)
-    feature, codec = space.features[j], space.codecs[j]
-    label = getattr(codec, "label", name)
-    if value is None:
-        return float("nan")
-    if feature.kind == "datetime":
-        return float(codec.encode(pd.DataFrame({label: [pd.Timestamp(value)]}), name)[0])
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name!r} takes a number, not {value!r}") from None
-    if feature.leveled and not (number.is_integer() and 0 <= number < len(feature.levels or ())):
-        raise ValueError(f"{name!r} has {len(feature.levels or ())} levels, none at position {value!r}")
-    return number
+def _encode(space: Space, x0: Array, j: int, value: Any) -> float:
+    """Encode a value that is a number, the position of a level, or a date as a string; null is missing."""
+    feature = space.features[j]
+    if space.is_computed[j]:
+        raise ValueError(f"{feature.name!r} is computed from other columns: set those")
+    if value is None and np.isnan(x0[j]):
+        return math.nan
+    if feature.leveled and value is not None:
+        levels = feature.levels or ()
+        if not is_whole(value) or not 0 <= value < len(levels):
+            raise ValueError(f"{feature.name!r} has {len(levels)} levels, none at position {show(value)}")
+        value = levels[int(value)]
+    return encode_value(space, j, value, "values", exact=True)
 
 
 # --- notebook views --------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import logging
+import math
 import re
 import time
 import uuid
@@ -245,7 +246,7 @@ async def _read_body(request: Request, most: int) -> bytes:
 def _parse(body: bytes) -> dict[str, Any]:
     """Return the object that a body is."""
     try:
-        found = json.loads(body, parse_constant=_refuse_constant)
+        found = json.loads(body, parse_constant=_refuse_constant, parse_float=_read_float, parse_int=_read_integer)
     except RecursionError:
         raise RequestError(400, "the body is nested too deeply") from None
     except ValueError as error:
@@ -253,6 +254,18 @@ def _parse(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RequestError(422, "the body must be a JSON object")
     return found
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):  # it could not be written as JSON again
+        raise ValueError(f"{text[:20]} is beyond the largest float")
+    return number
+
+
+def _read_integer(text: str) -> int:
+    _read_float(text)
+    return int(text)
 
 
 def _refuse_constant(name: str) -> NoReturn:

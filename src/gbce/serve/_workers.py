@@ -177,7 +177,7 @@ class Ticket:
     """A request that waits for a worker, or is worked on."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
-        self.asked = asked
+        self.message = _dump(asked)
         self.result: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.begun = asyncio.Event()
 
@@ -334,6 +334,12 @@ class Pool:
             start = time.monotonic()
             try:
                 leaving = await self._exchange(worker, ticket)
+            except _LostError:
+                raise
+            except Exception as error:  # a defect must cost one request, and not the place of a worker
+                _LOG.exception("a request could not be handed to a worker, or its answer not be read")
+                ticket.fail(RequestError(500, "the explanation failed; the log of the service has the reason"))
+                raise _LostError("a worker's answer could not be read") from error
             finally:
                 self._running -= 1
                 took = time.monotonic() - start
@@ -344,7 +350,7 @@ class Pool:
     async def _exchange(self, worker: _Worker, ticket: Ticket) -> bool:
         """Have one request answered; return whether the worker leaves afterwards."""
         try:
-            await self._call(worker.connection.send_bytes, _dump(ticket.asked))
+            await self._call(worker.connection.send_bytes, ticket.message)
         except OSError:
             async with self._arrived:  # it had gone before: the request is the next one's
                 self._waiting.appendleft(ticket)

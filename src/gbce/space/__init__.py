@@ -5,7 +5,15 @@ float64 vector.
 """
 
 from gbce.space._codecs import read_value, require_writable, write_value
-from gbce.space._conditions import Effort, describe_effort, effort_cost, read_conditions, read_effort, restate
+from gbce.space._conditions import (
+    Effort,
+    describe_effort,
+    effort_cost,
+    encode_value,
+    read_conditions,
+    read_effort,
+    restate,
+)
 from gbce.space._constraints import Computed, Condition, Constraint
 from gbce.space._feature import Feature, deviations, list_values
 from gbce.space._format import number_text

@@ -95,7 +95,7 @@ def _read_one(space: "Space", x0: Array, j: int, options: dict[str, Any]) -> Con
     if "keep" in options:
         return _keep_value(space, x0, j)
     if "exactly" in options:
-        value = _encode(space, j, options["exactly"], "exactly")
+        value = encode_value(space, j, options["exactly"], "exactly", exact=True)
         if np.isnan(value):
             if np.isnan(x0[j]):
                 return _keep_value(space, x0, j)
@@ -134,9 +134,12 @@ def _read_range(space: "Space", j: int, options: dict[str, Any]) -> Condition:
         if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
             raise ValueError(f"between: {feature.name!r} needs two values, (low, high), not {pair!r}")
         options = {"at_least": pair[0], "at_most": pair[1]}
-        ends = [_encode(space, j, value, "between") for value in pair]
+        ends = [encode_value(space, j, value, "between", exact=False) for value in pair]
     else:
-        ends = [_encode(space, j, options[what], what) if what in options else math.nan for what in _OPTIONS[1:3]]
+        ends = [
+            encode_value(space, j, options[what], what, exact=False) if what in options else math.nan
+            for what in _OPTIONS[1:3]
+        ]
     if ends[0] > ends[1]:
         low, high = options["at_least"], options["at_most"]
         raise ValueError(f"no value of {feature.name!r} is both at least {show(low)} and at most {show(high)}")
@@ -148,14 +151,14 @@ def _read_range(space: "Space", j: int, options: dict[str, Any]) -> Condition:
     return Condition(feature.name, low_end, high_end, f"{space.label(j)} is {words}")
 
 
-def _encode(space: "Space", j: int, value: Any, what: str) -> float:
-    """Encode a value given by the user, NaN for missing; reject one that the feature cannot take."""
+def encode_value(space: "Space", j: int, value: Any, what: str, *, exact: bool) -> float:
+    """Encode a value given as ``what``: an ``exact`` one, NaN for missing, or the end of a range, which is known."""
     feature, name = space.features[j], space.names[j]
     if value is None or value is pd.NA or value is pd.NaT or (is_number(value) and math.isnan(value)):
-        if what != "exactly":
+        if not exact:
             raise ValueError(f"{what}: {name!r} needs a value, not {value!r}")
         if feature.missing is None:
-            raise ValueError(f"exactly: {name!r} cannot be missing")
+            raise ValueError(f"{what}: {name!r} cannot be missing")
         return math.nan
     if feature.leveled:
         levels = feature.levels or ()
@@ -167,8 +170,8 @@ def _encode(space: "Space", j: int, value: Any, what: str) -> float:
         return float(encode_bound(name, feature.kind, value, space.codecs[j], what))
     if not is_number(value) or not math.isfinite(value):
         raise ValueError(f"{what}: {name!r} needs a finite number, not {show(value)}")
-    if feature.kind == "integer" and what == "exactly" and value != round(value):
-        raise ValueError(f"exactly: {name!r} holds integers, and {value:g} is not one")
+    if feature.kind == "integer" and exact and value != round(value):
+        raise ValueError(f"{what}: {name!r} holds integers, and {value:g} is not one")
     return float(value)
 
 
