@@ -270,6 +270,12 @@ def test_secrets_are_sent_but_never_shown(endpoint):
     assert any("token *** is not ***, *** nor" in text for text in shown)
 
 
+def test_a_header_of_the_user_replaces_that_of_the_library(endpoint):
+    asked(gbce.Remote(endpoint.url, headers={"content-type": "text/plain"}, **FAST))
+    sent = [value for name, value in endpoint.headers[0].items() if name.lower() == "content-type"]
+    assert sent == ["text/plain"]
+
+
 def test_secrets_are_not_logged(endpoint, caplog):
     url = endpoint.url.replace("http://", "http://user:passw0rd@") + "?key=querykey"
     with caplog.at_level(logging.DEBUG):
@@ -288,6 +294,7 @@ def test_secrets_are_not_logged(endpoint, caplog):
     [
         ({"url": "ftp://example.org"}, ValueError, "begins with http"),
         ({"classes": ["a"]}, ValueError, "two or more different labels"),
+        ({"headers": {"X-Größe": "1"}}, ValueError, "'X-Größe' cannot be the name of a header"),
         ({"batch_rows": 0}, ValueError, "batch_rows must be an integer"),
         ({"max_rows": -1}, ValueError, "max_rows must be an integer"),
         ({"timeout": 0}, ValueError, "timeout must be positive"),

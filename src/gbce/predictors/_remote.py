@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import re
 import threading
 import time
 import weakref
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 
-from gbce._validation import is_number, require_counts, require_finite
+from gbce._validation import is_whole, require_counts, require_finite
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.predictors._columns import table_decoder
@@ -40,6 +41,7 @@ from gbce.predictors._http import (
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
 _DIGEST_CHARACTERS = 16  # of the digest of a URL query: 64 bits tell queries apart
 
 
@@ -165,10 +167,12 @@ class Remote:
         require_finite(self, "timeout", "retries", "backoff", "max_wait")
         if self.timeout <= 0 or min(self.backoff, self.max_wait) < 0:
             raise ValueError("Remote: timeout must be positive, backoff and max_wait must not be negative")
-        if not is_number(self.retries) or self.retries < 0 or self.retries != int(self.retries):
+        if not is_whole(self.retries) or self.retries < 0:
             raise ValueError(f"Remote: retries must be a non-negative integer, not {self.retries!r}")
         headers = dict(self.headers or {})
         for name, value in headers.items():
+            if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"Remote: {name!r} cannot be the name of a header: letters, digits and hyphens")
             if not isinstance(value, str) or not value.isascii() or not value.isprintable():
                 raise ValueError(f"Remote: the header {name!r} must be a string of printable ASCII characters")
         object.__setattr__(self, "headers", headers)
@@ -210,7 +214,7 @@ class Remote:
                 if key in state.cache:
                     state.cache.move_to_end(key)
                     answers[key] = state.cache[key]
-                elif key not in answers:
+                else:
                     asked[key] = row
             self._require_affordable(len(asked))
             state.saved += len(keys) - len(asked)
@@ -312,11 +316,13 @@ class Remote:
     def _client(self) -> Any:
         """Return the HTTP client, a new one after a failed exchange."""
         state = self._state
-        if state.client is None:
-            weakref.finalize(self, _close, state)
         if state.client is None or state.client.is_closed:
-            headers = {"Content-Type": "application/json", "Accept-Encoding": ACCEPTED, **(self.headers or {})}
-            state.client = import_httpx().Client(headers=headers)
+            httpx, first = import_httpx(), state.client is None
+            headers = httpx.Headers({"Content-Type": "application/json", "Accept-Encoding": ACCEPTED})
+            headers.update(self.headers or {})  # names in any case
+            state.client = httpx.Client(headers=headers)
+            if first:
+                weakref.finalize(self, _close, state)
         return state.client
 
 
