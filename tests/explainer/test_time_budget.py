@@ -388,6 +388,9 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
         explainer.explain_many(rows, target, store=tmp_path / "s", time_budget=9.0, **options)
     with pytest.raises(BudgetSpentError, match="leaves none for each of 3 rows after 648 for the set-up"):
         explainer.explain_many(rows, target, **options | {"total_model_rows": 305, "keep": None})
+    refitted = gbce.Explainer(model, DATA, space=SPACE, refits=[lambda x: x.sum(axis=1), lambda x: x.sum(axis=1) + 0.1])
+    with pytest.raises(BudgetSpentError, match="after 744 for the set-up"):  # 48 of each refit for a store's note
+        refitted.explain_many(rows, target, seed=0, progress=False, total_model_rows=305)
 
 
 def test_groups_side_by_side_have_the_time_at_the_same_time(clock):

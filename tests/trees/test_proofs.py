@@ -270,6 +270,19 @@ def test_a_column_without_bounds_leaves_a_linear_model_without_a_proof():
         assert (proof is not None) == provable
 
 
+@pytest.mark.parametrize(("low", "provable"), [(-1.0, True), (-1e15, False)])
+def test_rounding_of_scores_that_differ_by_a_constant_counts_the_far_end(low, provable):
+    """The difference of two scores with equal coefficients is rounded as they are, however far the row goes."""
+    frame = pd.DataFrame({"a": np.linspace(-1.0, 0.0, 30)})
+    model = LogisticRegression().fit(frame, np.arange(30) % 3)
+    model.coef_, model.intercept_ = np.full((3, 1), 0.3), np.array([0.0, 1e-3, -5.0])
+    space = gbce.Space.infer(frame, bounds={"a": (low, 0)})
+    x0 = np.zeros(1)
+    inside, now = read_structure(model, space), ask(model, space, x0[None, :])[:, 0]
+    proof = prove_unattainable(inside, space, x0, gbce.Class(0), x0[None, :], now)
+    assert (proof is not None) == provable
+
+
 def test_a_computed_column_is_not_held_where_it_is():
     """Limits say that it cannot move by itself, but it follows from those that do."""
     frame = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0) % 7})

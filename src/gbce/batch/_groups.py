@@ -20,6 +20,8 @@ POSTERIOR = "posterior"  # used like the label of a rule, for the mean over the 
 MISSING = "missing"  # the group of rows whose group is missing, as pages call it
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
+_RESAMPLED = 4_000_000  # counts drawn at once: 64 MB with the same as floats
+
 Explanations = ExplanationTable | StoredTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
 
 
@@ -198,17 +200,19 @@ def find_costs(table: ExplanationTable, rule: Rule | str) -> tuple[Array, Array,
 
 
 def _bootstrap(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return the mean over rows of ``(r, k)`` and its percentile bootstrap interval: three arrays ``(k,)``."""
-    empty = np.full(values.shape[1], np.nan)
-    if len(values) == 0:
-        return empty, empty, empty
-    if len(values) == 1:
-        return values[0], empty, empty
-    picks = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=n) / len(values)
+    """Return means over rows of ``(r, k)`` and their bootstrap intervals, wider for few rows, unknown for one row."""
+    unknown, rows = np.full(values.shape[1], np.nan), len(values)
+    if rows == 0:
+        return unknown, unknown, unknown
+    if rows == 1:
+        return values[0], unknown, unknown
+    equal, block = np.full(rows, 1.0 / rows), max(_RESAMPLED // rows, 1)
+    sizes = [min(block, n - start) for start in range(0, n, block)]
+    resampled = np.vstack([rng.multinomial(rows, equal, size=size) / rows @ values for size in sizes])
     mean, level = values.mean(axis=0), 0.5 + mass / 2
     # bootstrap intervals of few rows are too short: widened by the ratio of Student's to normal quantiles
-    wider = np.sqrt(len(values) / (len(values) - 1)) * stdtrit(len(values) - 1, level) / ndtri(level)
-    low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
+    wider = np.sqrt(rows / (rows - 1)) * stdtrit(rows - 1, level) / ndtri(level)
+    low, high = np.quantile(resampled, [1 - level, level], axis=0)
     return mean, mean + wider * (low - mean), mean + wider * (high - mean)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from gbce._validation import is_count, show
 from gbce.base import Array, Rule, Target
 from gbce.batch._columns import Line, line_of, line_of_failure
-from gbce.batch._question import describe_run, rows_to_describe
+from gbce.batch._question import fingerprint_run, rows_to_fingerprint
 from gbce.batch._store import Keep, save_draws
 from gbce.batch._table import Record, failure_of, record_of
 from gbce.budget import (
@@ -184,16 +184,16 @@ class Run:
                     "max_model_rows and time_budget, or give a frame or a Parquet data set"
                 )
             return self.allowance.rows
-        setting_up = self.session.rows_to_prepare(self.target) + rows_to_describe(self.session)
+        setting_up = self.session.rows_to_prepare(self.target) + rows_to_fingerprint(self.session)
         return self.allowance.rows_for_each(n, setting_up)
 
     def describe(self, n: int, limit: int | None) -> dict[str, Any]:
-        """Return what decides the result, see :func:`describe_run`."""
+        """Return what decides the result, see :func:`fingerprint_run`."""
         session = self.session
         asked = [predictor.with_fresh_meter() for predictor in session.predictors]
         refits = [] if session.refits is None else [one.with_fresh_meter() for one in session.refits.predictors]
         with self.allowance.setting_up(n) as budget:
-            question = describe_run(session, asked, refits, self.target, self.rules, limit, budget)
+            question = fingerprint_run(session, asked, refits, self.target, self.rules, limit, budget)
         self._count([*asked, *refits])
         return question
 

@@ -157,13 +157,14 @@ def _fingerprint_array(array: Array) -> Any:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def rows_to_describe(session: Session) -> int:
-    """Return the number of model rows that :func:`describe_run` takes."""
-    asked = [predictor.questions(use_predict=True) for predictor in session.predictors if not predictor.identity]
+def rows_to_fingerprint(session: Session) -> int:
+    """Return the number of model rows that :func:`fingerprint_run` takes."""
+    predictors = [*session.predictors, *(() if session.refits is None else session.refits.predictors)]
+    asked = [predictor.questions(use_predict=True) for predictor in predictors if not predictor.identity]
     return len(pick_rows(len(session.data))) * sum(asked)
 
 
-def describe_run(
+def fingerprint_run(
     session: Session,
     predictors: Sequence[Predictor],
     refits: Sequence[Predictor],
@@ -178,7 +179,7 @@ def describe_run(
     is another one; a model with an identity of its own, such as a remote one, is not called.
     """
     rows = session.data[pick_rows(len(session.data))]
-    models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
+    models, outputs = zip(*(_fingerprint_model(predictor, rows, budget) for predictor in predictors), strict=True)
     probe = Probe(session.space, rows, outputs[0])
     return {
         "data": hashlib.sha256(session.data.tobytes()).hexdigest(),
@@ -192,7 +193,7 @@ def describe_run(
         "mixture": content(session.mixture, probe),
         "eta": content(session.eta_rule, probe),
         "policy": content(session.policy, probe),
-        "refits": [_describe_model(predictor, rows, budget)[0] for predictor in refits],
+        "refits": [_fingerprint_model(predictor, rows, budget)[0] for predictor in refits],
         "joint": session.jointly,
         "max_model_rows": max_model_rows,
     }
@@ -203,8 +204,8 @@ def _describe_sampler(sampler: Any, sums_if_few: bool) -> Any:
     return {"unless few cells": sampler} if sums_if_few else sampler
 
 
-def _describe_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
-    """Return a description of a model, and its outputs for rows ``(n, d)`` if it was called."""
+def _fingerprint_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
+    """Return what identifies a model, its declared identity or its outputs for rows ``(n, d)``, and the latter."""
     known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None

@@ -27,8 +27,6 @@ _EXACT = 1e-6  # relative cost difference that does not matter: rounding of sums
 _FEW = {2: "No change of one column suffices.", 3: "No change of one or two columns suffices."}
 _MOST_DIGITS = 17  # of a double
 
-# --- proofs ----------------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Proof:
@@ -258,8 +256,8 @@ def _bound_linear(
         return None
     if rows is None or not rows.holds(columns):
         return None
-    sums, sizes = _largest_sums(parts, rows, constraints)
-    sums = sums + n_terms(structure) * parts.epsilon * sizes
+    sums, rounding = _maximise_sums(parts, rows, constraints, n_terms(structure) * parts.epsilon)
+    sums = sums + rounding
     violated = sums < constraints.least  # false where it is not finite
     return (np.where(violated, sums, np.nan), 1) if violated.any() else None
 
@@ -423,21 +421,28 @@ def _write_interval(values: _FeatureValues, images: Array, decided: Array, box: 
     box.low[decided], box.high[decided], box.missing[decided] = low, high, is_missing
 
 
-def _largest_sums(parts: LinearScores, rows: RowBox, bounds: ScoreConstraints) -> tuple[Array, Array]:
-    """Return the largest value of each weighted sum ``(q,)``, exact up to rounding, and the size of its terms."""
-    weights = bounds.weights @ parts.weights
-    absolute = np.abs(bounds.weights) @ np.abs(parts.weights)
-    sums, sizes = bounds.weights @ parts.base, np.abs(bounds.weights) @ np.abs(parts.base)
-    box, alone = rows.box, rows.owner < 0
+def _maximise_sums(
+    parts: LinearScores, attainable: RowBox, constraints: ScoreConstraints, error: float
+) -> tuple[Array, Array]:
+    """Return the maximum of each constraint's sum of scores ``(q,)`` over attainable rows, and its rounding error.
+
+    ``error`` is the relative rounding error of a sum of absolute terms.
+    """
+    weights = constraints.weights @ parts.weights
+    absolute = np.abs(constraints.weights) @ np.abs(parts.weights)
+    sums, sizes = constraints.weights @ parts.base, np.abs(constraints.weights) @ np.abs(parts.base)
+    box, alone = attainable.box, attainable.owner < 0
     if box.missing.any():  # a linear model cannot score a missing value
         return np.full(len(weights), np.inf), sizes
-    # away from this corner the sum falls faster than its rounding error can grow
     corner = np.where(weights > 0, box.high, box.low)
+    # away from this corner the sum falls faster than its rounding error grows, unless coefficients nearly cancel
+    cancelling = np.abs(weights) <= error * absolute
+    farthest = np.where(cancelling, np.maximum(np.abs(box.low), np.abs(box.high)), np.abs(corner))
     with np.errstate(invalid="ignore"):
         terms = np.where(weights == 0, 0.0, weights * corner)
-        rounding = np.where(absolute == 0, 0.0, absolute * np.abs(np.where(weights == 0, box.high, corner)))
+        rounding = np.where(absolute == 0, 0.0, absolute * farthest)
     sums, sizes = sums + terms[:, alone].sum(axis=1), sizes + rounding[:, alone].sum(axis=1)
-    for one in rows.enumerated:
+    for one in attainable.enumerated:
         sums = sums + (weights[:, one.columns] @ one.values.T).max(axis=1)
         sizes = sizes + (absolute[:, one.columns] @ np.abs(one.values.T)).max(axis=1)
-    return sums, sizes
+    return sums, error * sizes

@@ -13,8 +13,6 @@ import pandas as pd
 
 from gbce.base import Array
 
-# --- scores ----------------------------------------------------------------------------------------------------------
-
 # Relative rounding errors of sums.
 DOUBLE = float(np.finfo(float).eps)
 SINGLE = float(np.finfo(np.float32).eps)
