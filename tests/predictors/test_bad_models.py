@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier
@@ -108,6 +109,16 @@ UNFITTED = [
 def test_unfitted_model_is_refused_at_once(model):
     with pytest.raises(NotFittedError, match=rf"{type(model).__name__} is not fitted: call fit\(X, y\)"):
         gbce.Explainer(model, DATA)
+
+
+def test_an_estimator_without_fit_is_ready():
+    class Served(BaseEstimator):
+        def predict(self, X):
+            return np.asarray(X)[:, 0]
+
+    assert (
+        gbce.Explainer(Served(), DATA).explain(DATA[0], gbce.AtLeast(3.0), posterior=False, seed=0).answer is not None
+    )
 
 
 def test_something_that_is_no_model_is_refused():

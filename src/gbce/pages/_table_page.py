@@ -9,7 +9,7 @@ import pandas as pd
 import gbce
 from gbce._validation import is_count, printable
 from gbce.base import Array
-from gbce.batch import ANSWER, POSTERIOR, EncodedRows, ExplanationTable, group_changes, group_costs
+from gbce.batch import ANSWER, POSTERIOR, EncodedRows, ExplanationTable, group_changes, group_costs, label_groups
 from gbce.explanation import Status
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
 from gbce.pages._document import UNFILLED, build_page, pack_array
@@ -230,7 +230,7 @@ def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> l
     else:
         wanted = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
     # raises if the groups do not fit the rows
-    listed = group_costs(table, wanted.rows, rule=POSTERIOR, n_bootstrap=100).index
+    listed = label_groups(wanted.rows, table.diagnostics.index).unique()
     if len(listed) > _MOST_GROUPS:
         raise ValueError(
             f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the limit. Use "

@@ -20,6 +20,7 @@ from gbce.predictors._predictor import (
     decides_by_score,
     name_classes,
     shares_of_scores,
+    unfitted_error,
 )
 from gbce.predictors._remote import Remote, from_remote
 from gbce.space import Space, unmasked
@@ -146,18 +147,19 @@ def _has_threshold(model: Any) -> bool:
 
 
 def _require_fitted(model: Any, name: str) -> None:
+    """Refuse an estimator of scikit-learn that is not fitted; one without ``fit`` is as it should be."""
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    if not isinstance(model, BaseEstimator):
+    if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", FutureWarning)  # of scikit-learn about how estimators tag themselves
             check_is_fitted(model)
     except NotFittedError:
-        raise NotFittedError(f"{name} is not fitted: call fit(X, y) before it can be explained") from None
+        raise unfitted_error(name) from None
 
 
 def input_maker(model: Any, space: Space, name: str) -> Rows:

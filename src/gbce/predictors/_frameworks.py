@@ -15,7 +15,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.predictors._columns import Rows, as_numbers, column_names, in_order, table_decoder
 from gbce.predictors._forests import FEW_ROWS
-from gbce.predictors._predictor import Predictor, shares
+from gbce.predictors._predictor import Predictor, shares, unfitted_error
 from gbce.space import Space
 
 _N_PROBES = 50  # rows on which two kinds of call must agree to the last bit; by hand
@@ -125,9 +125,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
 def from_catboost(model: Any, space: Space, name: str) -> Predictor:
     """Wrap a CatBoost model, core or estimator; categorical columns become strings or integers."""
     if not model.is_fitted():
-        from sklearn.exceptions import NotFittedError
-
-        raise NotFittedError(f"{name} is not fitted: call fit(X, y) before it can be explained")
+        raise unfitted_error(name)
     as_input = catboost_rows(model, space, name)
     classes = tuple(np.asarray(model.classes_).tolist())
     if not classes:

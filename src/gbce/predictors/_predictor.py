@@ -217,6 +217,15 @@ def _find_positions(labels: Array, classes: tuple[Any, ...]) -> Array:
 # --- shares of scores ------------------------------------------------------------------------------------------------
 
 
+def unfitted_error(name: str) -> ValueError:
+    """Return scikit-learn's error for a model that is not fitted."""
+    from sklearn.exceptions import NotFittedError
+
+    return NotFittedError(
+        f"{name} is not fitted: call fit(X, y) before it can be explained, or give its predict function"
+    )
+
+
 def shares(scores: Any, width: int | None = None) -> Array:
     """Convert scores to shares of the same shape: ``(n,)`` for the second of two classes, ``(n, c)`` for every class.
 

@@ -253,7 +253,7 @@ def run_tempering(
 
 
 def _resample(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
-    """Resample each island, systematically along its principal direction, so that each mode keeps its share."""
+    """Resample each island, systematically along its principal direction: modes apart along it keep their shares."""
     n_islands = len(before.log_z)
     each = -(-n // n_islands)
     picks = []

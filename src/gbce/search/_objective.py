@@ -439,15 +439,15 @@ def _gradient_of(rise: Array) -> Array:
 
 
 def _rises(objective: BudgetedObjective, points: Points, *steps: float) -> Array:
-    """Rise of the potential ``(steps, k, m)`` after each step in each coordinate: one call."""
+    """Return the rise of the potential ``(s, k, m)`` after ``s`` steps along each coordinate: one call."""
     (k, m), n = points.z.shape, len(steps)
     objective.require(n * k * m)
     trial = np.tile(np.repeat(points.z, m, axis=0), (n, 1))
     trial[np.arange(n * k * m), np.tile(np.arange(m), n * k)] += np.repeat(steps, k * m)
-    aside, _ = objective(trial)
+    shifted, _ = objective(trial)
     with np.errstate(invalid="ignore", over="ignore"):
         return (
-            potential_of(objective.posterior, aside).reshape(n, k, m)
+            potential_of(objective.posterior, shifted).reshape(n, k, m)
             - potential_of(objective.posterior, points)[:, None]
         )
 

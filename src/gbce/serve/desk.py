@@ -188,7 +188,7 @@ class ExplainerDesk:
             raise RequestError(422, f"include must be a list of {', '.join(VALUES['include'])}, not {show(include)}")
         found: dict[str, Any] = {"include": list(dict.fromkeys(include))}
         for one in include:
-            _require_one_of("include", one, VALUES["include"])
+            _require_one_of("each of include", one, VALUES["include"])
         for name in ("language", "audience"):
             found[name] = body.get(name, VALUES[name][0])
             _require_one_of(name, found[name], languages() if name == "language" else VALUES[name])
@@ -266,6 +266,7 @@ def _require_known(body: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def _require_one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse a request with another value than the known ones."""
     if value not in known:
         raise RequestError(422, f"{name} must be one of {', '.join(known)}, not {show(value)}")
 

@@ -255,8 +255,8 @@ class Codec:
         part = np.round((x - whole) * self.tick).astype(np.int64)
         return np.asarray(self.origin + whole.astype(np.int64) * self.tick + part)
 
-    def _decode_times(self, x: Array) -> Any:
-        """Decode ticks ``(n,)`` into a column of times."""
+    def _decode_times(self, x: Array) -> pd.Series:
+        """Decode ticks since the origin ``(n,)``, NaN for missing, into a column of times."""
         known = ~np.isnan(x)
         counts = np.full(len(x), np.iinfo(np.int64).min)  # NaT
         counts[known] = self._restore_counts(x[known])

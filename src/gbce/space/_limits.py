@@ -288,7 +288,7 @@ class Placing(RowCodec):
             bad = bad[~good[bad]]
         shares = _SHARES_OF_MOVE
         while len(bad):
-            block, shares = _split_shares(shares, len(bad))
+            block, shares = _take_block(shares, len(bad))
             tried = self._shrink_moves(placed[bad], toward[bad], x0, block)
             holds = self.admissible(tried, x0).reshape(len(block), len(bad))
             taken = (block == 0)[:, None] | holds
@@ -330,7 +330,7 @@ class Placing(RowCodec):
         for j in np.flatnonzero(self.is_bound & ~self.is_computed):
             left, own_limits, shares = np.flatnonzero(~same(goal[:, j], now[:, j])), limits.of([j]), _SHARES_OF_EACH
             while len(left) and len(shares):
-                block, shares = _split_shares(shares, len(left))
+                block, shares = _take_block(shares, len(left))
                 before = now[left, j]
                 moved = before + block[:, None] * (goal[left, j] - before)
                 tried = np.concatenate([now[left]] * len(block))
@@ -400,7 +400,7 @@ class Placing(RowCodec):
         return x, good & self.checks(x)
 
 
-def _split_shares(shares: Array, n: int) -> tuple[Array, Array]:
-    """Split fractions ``(s,)`` into those at which ``n`` points are checked at once, and the rest."""
+def _take_block(shares: Array, n: int) -> tuple[Array, Array]:
+    """Split fractions ``(s,)`` into the next block, few enough to check ``n`` points at each, and the rest."""
     size = max(1, _MOST_CHECKED // n)
     return shares[:size], shares[size:]

@@ -24,7 +24,7 @@ def space_fields(space: Space) -> dict[str, Any]:
     """Return a space as JSON data; of functions only the names."""
     return {
         "features": [_write_feature(feature) for feature in space.features],
-        "columns": None if space.columns is None else _write_values(space.columns),
+        "columns": _write_values(space.columns),
         "codecs": [_write_codec(codec) for codec in space.codecs],
         "constraints": [one.to_json() for one in space.constraints],
         "computed": [_write_computed(one) for one in space.computed],
@@ -33,7 +33,7 @@ def space_fields(space: Space) -> dict[str, Any]:
 
 
 def _write_feature(feature: Feature) -> dict[str, Any]:
-    written = asdict(feature) | {"levels": _write_levels(feature)}
+    written = asdict(feature) | {"levels": _write_values(feature.levels)}
     if not feature.forbidden:  # most files, and the identity of every earlier question, have no such entry
         del written["forbidden"]
     return written
@@ -42,16 +42,12 @@ def _write_feature(feature: Feature) -> dict[str, Any]:
 def _write_codec(codec: Codec | OneHotCodec) -> dict[str, Any]:
     if isinstance(codec, OneHotCodec):
         return asdict(codec) | {"type": "one-hot", "labels": _write_values(codec.labels)}
-    own = {"type": "column", "label": write_value(codec.label), "levels": _write_levels(codec)}
+    own = {"type": "column", "label": write_value(codec.label), "levels": _write_values(codec.levels)}
     return asdict(codec) | own
 
 
-def _write_levels(one: Feature | Codec) -> list[Any] | None:
-    return None if one.levels is None else _write_values(one.levels)
-
-
-def _write_values(values: tuple[Any, ...]) -> list[Any]:
-    return [write_value(value) for value in values]
+def _write_values(values: tuple[Any, ...] | None) -> list[Any] | None:
+    return None if values is None else [write_value(value) for value in values]
 
 
 def _write_computed(one: Computed) -> dict[str, Any]:
