@@ -9,6 +9,7 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Array, Outputs, Target
+from gbce.batch._rows import find_unfit
 from gbce.batch._table import RowFacts, describe_answer, describe_diagnostics, describe_failure
 from gbce.explanation import Answer, Explanation, Share, Status
 from gbce.metrics import Verdict
@@ -175,7 +176,19 @@ def _fill_in(values: pd.Series, fits: Array, dtype: str) -> pd.Series:
 # --- back to encoded rows --------------------------------------------------------------------------------------------
 
 
-def restore_columns(frame: pd.DataFrame, prefix: str, space: Space) -> pd.DataFrame:
+def encode_lines(frame: pd.DataFrame, prefix: str, space: Space) -> Array:
+    """Return the rows or the answers of stored lines as ``(n, d)``, NaN for failed rows that do not fit."""
+    failed = np.flatnonzero((frame["status"] == Status.FAILED).to_numpy())
+    plain = _restore_columns(frame, prefix, space)
+    unfit = [i for i in failed if find_unfit(space, plain.iloc[[i]])]
+    x = np.full((len(frame), len(space)), np.nan)
+    fits = np.setdiff1d(np.arange(len(frame)), unfit)
+    if len(fits):
+        x[fits] = space.encode(plain.iloc[fits], what="stored rows")
+    return x
+
+
+def _restore_columns(frame: pd.DataFrame, prefix: str, space: Space) -> pd.DataFrame:
     """Return the values of rows or answers, by the ``prefix`` of their columns, as a table that the space encodes."""
     values = {}
     known = {str(label): codec for codec in space.codecs for label in codec.labels}

@@ -15,10 +15,9 @@ from gbce.batch._columns import (
     DIAGNOSTIC_COLUMNS,
     POSTERIOR_COLUMNS,
     ROW_PREFIX,
+    encode_lines,
     facts_from,
-    restore_columns,
 )
-from gbce.batch._rows import find_unfit
 from gbce.batch._store import PartitionError, Store
 from gbce.batch._table import (
     ANSWER,
@@ -236,7 +235,7 @@ class StoredTable:
         self._require_draws("explanation(label)")
         own = self._find(label)
         return self._store.load_draws(
-            int(own["position"].iloc[0]), self._encode(own, ROW_PREFIX)[0], own["seed"].iloc[0]
+            int(own["position"].iloc[0]), encode_lines(own, ROW_PREFIX, self.space)[0], own["seed"].iloc[0]
         )
 
     def _find(self, label: Any) -> pd.DataFrame:
@@ -269,7 +268,7 @@ class StoredTable:
 
     def _table_of(self, frame: pd.DataFrame) -> ExplanationTable:
         """Return plain lines as a table in memory."""
-        x0 = self._encode(frame, ROW_PREFIX)
+        x0 = encode_lines(frame, ROW_PREFIX, self.space)
         if self.has_draws:
             lines = zip(frame.to_dict("records"), x0, strict=True)
             records = [self._record_of(line, row) for line, row in lines]
@@ -277,7 +276,7 @@ class StoredTable:
             return stack_records(records, list(frame.index), *effort)
         target = self.target
         encoded = EncodedRows(
-            self.space, x0, self._encode(frame, ANSWER_PREFIX), (frame["kind"] != "").to_numpy(),
+            self.space, x0, encode_lines(frame, ANSWER_PREFIX, self.space), (frame["kind"] != "").to_numpy(),
             np.zeros((0, len(self.space))), np.zeros(0, dtype=int), target.describe(),
         )  # fmt: skip
         facts = tuple(facts_from(frame, target, self._store.run["model"]))
@@ -296,17 +295,6 @@ class StoredTable:
             effort = line["n_model_calls"], line["n_model_rows"]
             return failure_of(line["error"], self.space, row, line["seed"], *effort)
         return record_of(self._store.load_draws(line["position"], row, line["seed"]))
-
-    def _encode(self, frame: pd.DataFrame, prefix: str) -> Array:
-        """Return the rows or the answers of plain lines as ``(n, d)``, NaN for those that do not fit."""
-        failed = np.flatnonzero((frame["status"] == Status.FAILED).to_numpy())
-        plain = restore_columns(frame, prefix, self.space)
-        unfit = [i for i in failed if find_unfit(self.space, plain.iloc[[i]])]
-        x = np.full((len(frame), len(self.space)), np.nan)
-        fits = np.setdiff1d(np.arange(len(frame)), unfit)
-        if len(fits):
-            x[fits] = self.space.encode(plain.iloc[fits])
-        return x
 
     # --- what is made of it -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.base import Array, Target
-from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, label_groups, restore_columns
+from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, encode_lines, label_groups
 from gbce.budget import budget_of
 from gbce.explanation import AnswerKind, Status
 from gbce.files import to_json
@@ -61,7 +61,7 @@ class AnsweredRows:
     labels : Index of n
         The labels of the rows.
     x0, answers : ndarray of shape (n, d)
-        The rows and their answers; the row itself where there is none.
+        The rows and their answers; the row itself where there is none, and NaN for a row that does not fit the space.
     answered : ndarray of shape (n,)
         Whether a row has an answer that reaches the target.
     already : ndarray of shape (n,)
@@ -179,7 +179,7 @@ def _read_lines(lines: pd.DataFrame, explainer: "Explainer | None") -> AnsweredR
 
 
 def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
-    """Encode stored lines; those of rows that could not be explained are left out."""
+    """Encode stored lines; rows that could not be explained and do not fit the space have NaN."""
     columns = list(space.frame(np.zeros((0, len(space)))).columns)
     wanted = [*_STORED, *(f"{prefix}{name}" for prefix in (ROW_PREFIX, ANSWER_PREFIX) for name in columns)]
     missing = [name for name in wanted if name not in lines.columns]
@@ -188,29 +188,24 @@ def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
             f"the lines have no column {show(missing[0])}: read a whole data set of explain_many, rows included"
         )
     failed = (lines["status"] == Status.FAILED).to_numpy()
-    lines = lines[~failed]  # a row that does not fit the space cannot be encoded
-    x0, answers = (
-        space.encode(restore_columns(lines, prefix, space), what="stored rows") if len(lines)
-        else np.zeros((0, len(space)))
-        for prefix in (ROW_PREFIX, ANSWER_PREFIX)
-    )  # fmt: skip
+    x0, answers = (encode_lines(lines, prefix, space) for prefix in (ROW_PREFIX, ANSWER_PREFIX))
     kind = lines["kind"].to_numpy(dtype=object)
     labels = pd.Index(lines["label"] if "label" in lines.columns else lines.index, name="row")
     return AnsweredRows(
         space, labels, x0, answers, lines["reached"].to_numpy(dtype=bool) & (kind != ""),
-        kind == str(AnswerKind.NOTHING), np.zeros(len(lines), dtype=bool), kind == str(AnswerKind.RELIABLE),
+        kind == str(AnswerKind.NOTHING), failed, kind == str(AnswerKind.RELIABLE),
         _reliability_of(lines), lines["cost"].to_numpy(dtype=float), lines["changes"].to_numpy(dtype=object),
     )  # fmt: skip
 
 
 def read_groups(groups: Any, rows: AnsweredRows) -> Array:
-    """Return the group of each row, or its value of a column."""
+    """Return the group of each row, or its value of a column; missing ones are a group of their own."""
     if not isinstance(groups, str):
         return np.asarray(label_groups(groups, rows.labels).to_numpy())
     space = rows.space
     if groups not in space.position:
         raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(space.names)}")
-    return np.asarray(space.readable(rows.x0)[groups].to_numpy(dtype=object))
+    return read_groups(space.readable(rows.x0)[groups].to_numpy(dtype=object), rows)
 
 
 class Verdicts(NamedTuple):

@@ -13,6 +13,7 @@ import gbce
 from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch import label_groups
+from gbce.budget import budget_of
 from gbce.explanation import Share
 from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_answers, read_groups
 from gbce.space import plain_records
@@ -103,18 +104,23 @@ class Review(PolicyResult):
             else "No answer is still needed."
         ]
         for kind in _TO_NOTIFY:
-            count = int(self.counts[kind])
-            if count:
-                named = [str(label) for label in self.table.index[self.table["kind"] == kind][:_MOST_NAMED]]
-                more = f" and {count - len(named):,} more" if count > len(named) else ""
+            if count := int(self.counts[kind]):
                 s = "s" * (count != 1)
-                lines.append(
-                    f"Notify {count:,} row{s} of kind {str(kind)!r}: {_MEANINGS[kind]} "
-                    f"(row{s} {', '.join(named)}{more})."
-                )
+                lines.append(f"Notify {count:,} row{s} of kind {str(kind)!r}: {_MEANINGS[kind]} {self._name(kind)}.")
         if not self.table["notify"].any():
             lines.append("Nobody has to be notified.")
+        if count := int(self.counts[ReviewKind.FAILED]):
+            rows = f"{count:,} rows" if count > 1 else "1 row"
+            lines.append(
+                f"{rows} could not be explained then and cannot be judged now {self._name(ReviewKind.FAILED)}."
+            )
         return lines
+
+    def _name(self, kind: ReviewKind) -> str:
+        """Return the labels of the first rows of a kind in brackets, and how many more there are."""
+        labels = self.table.index[self.table["kind"] == kind]
+        more = f" and {len(labels) - _MOST_NAMED:,} more" if len(labels) > _MOST_NAMED else ""
+        return f"(row{'s' * (len(labels) != 1)} {', '.join(map(str, labels[:_MOST_NAMED]))}{more})"
 
     def __repr__(self) -> str:
         return f"<Review: {len(self):,} rows, {int(self.table['notify'].sum()):,} to be notified; print(...) says more>"
@@ -162,7 +168,8 @@ def review(
     target : Target, optional
         By default that of the answers. Stored lines do not tell.
     explainer : Explainer, optional
-        For stored lines: the one that explained the rows, whose space they are encoded with.
+        For stored lines: the one that explained the rows, whose space they are encoded with; and for a ``target`` whose
+        scale or tolerance comes from the data.
     groups : str, sequence, Series or mapping, optional
         A column, or the group of each row, in order or by label: the share of answers that still hold is reported for
         each.
@@ -186,7 +193,7 @@ def review(
     target = getattr(stored, "target", None) if target is None else target
     lines, labels, calls, asked = [], [], 0, 0
     for rows in _list_parts(stored, explainer):
-        wanted = _require_target(rows.target if target is None else target)
+        wanted = _require_target(rows.target if target is None else target, explainer)
         outputs, reached, more_calls, more_rows = _ask(new_model, rows, wanted)
         calls, asked = calls + more_calls, asked + more_rows
         lines.append(_list_lines(rows, outputs, reached))
@@ -215,14 +222,22 @@ def _list_parts(answers: Any, explainer: "Explainer | None") -> Iterator[Answere
         yield read_answers(frame.drop(columns="label"), answers if explainer is None else explainer)
 
 
-def _require_target(target: Any) -> Target:
+def _require_target(target: Any, explainer: "Explainer | None") -> Target:
+    """Return a target that can judge outputs, its open numbers resolved on the data of the explainer."""
     if target is None:
         raise ValueError(
             "review: the answers have no recorded target, or several: give target=, such as gbce.Class('good')"
         )
     if not isinstance(target, Target):
         raise ValueError(f"review: target must be a Target such as gbce.Class('good'), not {show(target)}")
-    return target
+    if not target.needs_spread:
+        return target
+    if explainer is None:
+        raise ValueError(
+            f"review: the scale and the tolerance of the target ({target.describe()}) come from data: give explainer=, "
+            "or give the target both as numbers"
+        )
+    return explainer._session.prepare(target, budget_of(None, None))[1]
 
 
 def _list_lines(rows: AnsweredRows, outputs: Array, reached: Array) -> pd.DataFrame:
