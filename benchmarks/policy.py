@@ -11,8 +11,10 @@ count for their method all the same; *seconds* of one core and *model rows*, wit
 ``gbce, worth`` serves no row at more than the cost that C-GLANCE has on the rows it was given, 1 where that is not run.
 
 A promise is *kept* where the difference between promise and measurement lies within the 95% interval of both (Newcombe,
-1998). ``--intervals`` simulates tables of which 4,000 other rows are known, and counts how often the interval holds
-these.
+1998). ``--intervals`` simulates tables of which 4,000 other rows are known: *coverage* is the share of
+these that the actions serve, on average, *held* how often the interval of coverage holds it, *by counting* how often
+an interval from so many independent rows would, by sums of binomial probabilities. One person in twenty is refused
+whatever changes: if actions served everybody, every interval would end at one and hold the truth.
 
 C-GLANCE runs with the code of its authors (``git clone https://github.com/Trusted-AI/AIX360``, ``--aix360 FOLDER``) in
 their setting with random local counterfactuals; it needs dice-ml and colorama. It has no immutable columns there.
@@ -35,6 +37,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
+from scipy.stats import binom
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -52,6 +55,7 @@ KS = (1, 3, 5)
 GIVEN, MEASURED = 40, 400  # rows; of a small table half and half
 N_TABLES = 200  # simulated
 TRUTH = 4_000  # other rows of each simulated table
+BARRED = 0.05  # share of the simulated people who are refused whatever they change
 
 
 # --- tables and models -----------------------------------------------------------------------------------------------
@@ -450,7 +454,8 @@ def simulate(n_tables: int) -> pd.DataFrame:
     """Count how often the interval of coverage holds the share of 4,000 other rows, by number of rows and worth."""
 
     def score(frame: pd.DataFrame) -> pd.Series:
-        return frame["pay"] - 0.5 * frame["debt"] + 8.0 * (frame["job"] == "nurse") + 2.0 * frame["years"]
+        open_to = frame["pay"] - 0.5 * frame["debt"] + 8.0 * (frame["job"] == "nurse") + 2.0 * frame["years"]
+        return open_to - 1e3 * frame["barred"]
 
     def draw(n: int, seed: int) -> pd.DataFrame:
         rng = np.random.default_rng(seed)
@@ -459,18 +464,21 @@ def simulate(n_tables: int) -> pd.DataFrame:
             {
                 "pay": rng.normal(48, 9, m).round(1), "debt": rng.gamma(2.0, 12.0, m).round(1),
                 "job": rng.choice(["clerk", "nurse", "cook"], m), "years": rng.integers(0, 12, m),
+                "barred": (rng.random(m) < BARRED).astype(int),
             }
         )  # fmt: skip
         return frame[score(frame) < 60].iloc[:n].reset_index(drop=True)
 
-    space = gbce.Space.infer(draw(300, 1), increase=["years"], bounds={"debt": (0, None), "pay": (0, None)})
+    space = gbce.Space.infer(
+        draw(300, 1), immutable=["barred"], increase=["years"], bounds={"debt": (0, None), "pay": (0, None)}
+    )
     explainer = gbce.Explainer(score, draw(300, 1), space=space)
     x = space.encode(draw(TRUTH, 2))
     lines: list[dict[str, Any]] = []
     settings: tuple[tuple[int, float], ...] = ((1, 2.0), (3, 2.0), (3, np.inf))
     for n in (40, 100, 300):
         for k, worth in settings:
-            inside = 0
+            inside, truths, binomial = 0, [], []
             for seed in range(n_tables):
                 rows = _answer(space, draw(n, 10_000 + seed), score, seed)
                 found = actions(rows, k, explainer=explainer, seed=seed, worth=worth if np.isfinite(worth) else None,
@@ -481,17 +489,23 @@ def simulate(n_tables: int) -> pd.DataFrame:
                     size = (space.change(after, x) / space.scale).sum(axis=1)
                     served |= possible & (score(space.frame(after)).to_numpy() >= 60) & (size <= worth)
                 share = found.coverage[-1] if found.coverage else None
-                inside += share is not None and share.low <= served.mean() <= share.high
+                truths.append(float(served.mean()))
+                binomial.append(_chance_to_hold(truths[-1], len(rows) - found.n_chosen_on))
+                inside += share is not None and share.low <= truths[-1] <= share.high
             lines.append(
                 {
-                    "rows": n,
-                    "k": k,
-                    "worth": "none" if np.isinf(worth) else worth,
-                    "tables": n_tables,
-                    "held": inside / n_tables,
+                    "rows": n, "k": k, "worth": "none" if np.isinf(worth) else worth, "tables": n_tables,
+                    "coverage": float(np.mean(truths)), "held": inside / n_tables, "by counting": np.mean(binomial),
                 }
-            )
+            )  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def _chance_to_hold(share: float, n: int) -> float:
+    """Return the probability that the interval of ``n`` independent rows holds the share that they are drawn from."""
+    seen = np.arange(n + 1)
+    low, high = wilson(seen / n, n)
+    return float(binom.pmf(seen, n, share)[(low <= share) & (share <= high)].sum())
 
 
 def _answer(space: gbce.Space, frame: pd.DataFrame, score: Callable[..., pd.Series], seed: int) -> AnsweredRows:
@@ -503,9 +517,10 @@ def _answer(space: gbce.Space, frame: pd.DataFrame, score: Callable[..., pd.Seri
     off = np.minimum(2 * rng.choice([0.0, 0.5, 1.0], len(frame)) * gap, x0[:, debt])
     answers[:, debt] -= off
     answers[:, pay] += np.maximum(gap - off / 2, 0) + rng.uniform(0, 2, len(frame))
-    yes, no = np.ones(len(frame), dtype=bool), np.zeros(len(frame), dtype=bool)
+    found, no = frame["barred"].to_numpy() == 0, np.zeros(len(frame), dtype=bool)
+    answers[~found] = x0[~found]
     return AnsweredRows(
-        space, pd.RangeIndex(len(frame), name="row"), x0, answers, yes, no, no, yes,
+        space, pd.RangeIndex(len(frame), name="row"), x0, answers, found, no, no, found,
         np.tile([0.95, 0.9, 0.98], (len(frame), 1)), np.ones(len(frame)), np.full(len(frame), "", dtype=object),
         gbce.AtLeast(60.0),
     )  # fmt: skip
