@@ -101,3 +101,37 @@ def test_a_store_is_reviewed_part_by_part_and_on_the_command_line(tmp_path, caps
     assert page.read_text().startswith("<!doctype html>")
     assert main(["review", str(tmp_path / "answers"), str(tmp_path / "today.skops"), "--groups", "age"]) == 1
     assert "there is no column 'age'" in capsys.readouterr().err
+
+
+def test_rows_that_could_not_be_explained_are_counted_and_named(tmp_path):
+    """In a store of a stream, where rows that do not fit are kept as failed, their values unknown."""
+    explainer = gbce.Explainer(score, DATA, space=gbce.Space.infer(DATA, bounds={"pay": (0, 200)}))
+    rows = DATA[score(DATA) < 0].head(8).set_axis(list("abcdefgh"))
+    rows.loc["c", "pay"] = -5.0
+    options = {"rules": ["Nearest"], "seed": 0, "posterior": False, "progress": False}
+    with pytest.warns(UserWarning, match="1 of 8 rows could not be explained"):
+        stored = explainer.explain_many(iter([rows]), gbce.AtLeast(0), store=tmp_path / "run", **options)
+    groups = dict.fromkeys("abcd", "x") | dict.fromkeys("efgh", "y")
+    found = review(tmp_path / "run", score, groups=groups)
+    assert found.counts["failed"] == 1
+    assert found.table.loc["c", "kind"] == ReviewKind.FAILED
+    assert np.isnan(found.table.loc["c", "output_row"])
+    assert found.served.n == 7
+    assert found.groups["rows"].to_dict() == {"x": 4, "y": 4}
+    assert "1 row could not be explained then and cannot be judged now (row c)." in found.sentences
+    for one in (stored, stored.read()):  # what is read from the store is what a table in memory has
+        pd.testing.assert_frame_equal(review(one, score, groups=groups).frame(), found.frame(), check_dtype=False)
+    # a group of its own where the value is not known
+    assert gbce.policy.fairness(stored, "pay", n_permutations=100).groups.loc["missing", "failed"] == 1
+    assert len(gbce.policy.actions(stored, 1, explainer=explainer, seed=0).labels) == 7
+
+
+def test_an_open_tolerance_is_taken_from_the_explainers_data(table, tmp_path):
+    explainer = gbce.Explainer(score, DATA)
+    near = gbce.Value(0.0)
+    with pytest.raises(ValueError, match="come from data: give explainer="):
+        review(table, score, target=near)
+    whole = np.abs(score(DATA.loc[table.answers.index])) <= 0.1 * score(DATA).std()
+    found = review(table, score, target=near, explainer=explainer)
+    now = found.table["kind"].isin([ReviewKind.KEPT, ReviewKind.ACCEPTED])
+    np.testing.assert_array_equal(now, whole)

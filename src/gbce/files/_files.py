@@ -131,6 +131,8 @@ def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanati
             raise FileError(f"{path} is too large: {error}") from None
         except Exception as error:
             raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
+        if "policy" in archive.manifest:
+            raise FileError(f"{path} is a result of gbce.policy: gbce.policy.load reads it")
         found = archive.manifest.get("format")
         if found != FORMAT:
             raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT} only")

@@ -44,6 +44,12 @@ class PolicyResult:
         """Return :meth:`to_dict` as strict JSON, or write it to ``path`` atomically and return the path."""
         return to_json(self.to_dict(), path)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the result to ``path`` atomically, for :func:`gbce.policy.load`, and return the path."""
+        from gbce.policy._files import save_result  # imports the classes of results, hence not at the top
+
+        return save_result(self, path)
+
 
 _BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
 
