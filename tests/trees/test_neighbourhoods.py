@@ -9,7 +9,15 @@ from sklearn.tree import DecisionTreeRegressor
 import gbce
 from gbce.trees._climb import Climb
 from gbce.trees._coordinate_draws import CellProblem
-from gbce.trees._neighbourhoods import Neighbourhoods, Places, find_places, is_covered, measure_missed
+from gbce.trees._gibbs import _compute_evidence_error
+from gbce.trees._neighbourhoods import (
+    Neighbourhoods,
+    Places,
+    _choose_starts,
+    find_places,
+    is_covered,
+    measure_missed,
+)
 
 
 class Stop(Exception):
@@ -122,6 +130,31 @@ def test_islands_with_draws_around_places_are_exact(prior):
     weights = last.weights(np.zeros(len(last.points)))
     share = np.array([where[tuple(cell)] for cell in last.points.cells.tolist()]) @ weights
     assert abs(share - p[upper].sum()) < 0.06
+
+
+def test_chains_start_in_every_leaf_before_they_start_twice_in_one(problem):
+    """The leaf of least loss has more points than there are starts, and every other leaf may be a mode."""
+    points = problem.draw_prior(np.random.default_rng(5), 2_000)
+    objective = points.loss[:, 0]
+    chosen = _choose_starts(points, objective, 32)
+    n_leaves = len(np.unique(points.scores))
+    assert len(np.unique(points.scores[chosen])) == min(32, n_leaves)
+    assert len(np.unique(chosen)) == 32
+    assert objective[chosen[0]] == objective.min()
+    assert len(np.unique(points.scores[np.argsort(objective, kind="stable")[:32]])) == 1
+
+
+@pytest.mark.parametrize("around_places", [False, True])
+def test_the_evidence_of_many_islands_varies_as_independent_points_would(problem, around_places):
+    rng, n_islands = np.random.default_rng(6), 100
+    places = find_places(rng, problem, problem.draw_prior(rng, 400), problem.posterior.mixture)
+    climb = Climb(problem, rng, 10_000, n_islands, 1, 10_000, places if around_places else None)
+    climb.run()
+    evidence = np.exp(climb.rungs[-1].log_z - climb.rungs[-1].log_z.max())
+    found = np.square(evidence.std(ddof=1) / evidence.mean()) / n_islands
+    assert 0.4 * found < climb.rungs[-1].variance < 2.0 * found
+    # islands that agree by chance
+    assert _compute_evidence_error(np.full(8, 0.125), climb.rungs[-1].variance) == climb.rungs[-1].variance ** 0.5
 
 
 def test_constraints_between_columns_count_around_places():

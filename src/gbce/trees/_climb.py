@@ -54,11 +54,15 @@ TUNING = Tuning()
 
 @dataclass(frozen=True, eq=False)
 class Rung:
-    """Points of all islands, the same number of each in turn, at one level, and each island's log evidence ``(J,)``."""
+    """Points of all islands, the same number of each in turn, at one level, and each island's log evidence ``(J,)``.
+
+    ``variance`` is that of the log evidence if all points were independent, which is the least that it can be.
+    """
 
     points: CellPoints
     level: float
     log_z: Array
+    variance: float = 0.0
 
     @property
     def island(self) -> Array:
@@ -83,10 +87,14 @@ class Rung:
 
 
 class _Weighed(NamedTuple):
-    """Points of all islands in turn, with log weights under the prior ``(n,)``, on the scale of the evidence."""
+    """Points of all islands in turn, with log weights under the prior ``(n,)``, on the scale of the evidence.
+
+    ``source`` ``(n,)`` says which points were drawn from the same distribution.
+    """
 
     points: CellPoints
     base: Array
+    source: Array
     n_islands: int
 
 
@@ -176,9 +184,10 @@ class Climb:
         pool = self._weigh(now)
         level = self._find_level(now, pool, end)
         if now.level == 0 and self._count_effective(pool, level) >= TUNING.enough * self.n_draws:
-            self.rungs.append(self._resample(pool, level, self.n_draws))  # independent draws, up to some that repeat
+            rung = self._resample(pool, level, self.n_draws)  # independent draws, up to some that repeat
         else:
-            self.rungs.append(self._move(self._resample(pool, level, self.n_points)))
+            rung = self._move(self._resample(pool, level, self.n_points))
+        self.rungs.append(replace(rung, variance=now.variance + self._compute_variance(pool, level)))
         self._record(self.rungs[-1])
 
     def _start(self) -> Rung:
@@ -190,12 +199,13 @@ class Climb:
         """Return the points of a rung, and draws around places, with weights under the prior."""
         own = self.potential(now.points.loss, now.level) + np.repeat(now.log_z, len(now.points) // self.n_islands)
         if self.places is None:
-            return _Weighed(now.points, own, self.n_islands)
-        points, ratio = self.places.surround(self.rng, self.problem, now.points, self.n_islands)
+            return _Weighed(now.points, own, np.zeros(len(now.points), dtype=int), self.n_islands)
+        points, ratio, source = self.places.surround(self.rng, self.problem, now.points, self.n_islands)
         log_z = np.repeat(now.log_z, len(points) // self.n_islands)
         with np.errstate(invalid="ignore"):
             own = np.log1p(-SHARE) - self.potential(points.loss, now.level) - log_z
-        return _Weighed(points, -np.logaddexp(np.nan_to_num(own, nan=np.inf), np.log(SHARE) + ratio), self.n_islands)
+        base = -np.logaddexp(np.nan_to_num(own, nan=np.inf), np.log(SHARE) + ratio)
+        return _Weighed(points, base, source, self.n_islands)
 
     def _find_level(self, now: Rung, pool: "_Weighed", end: float) -> float:
         """Return the next level: as far as enough points stay effective, or just beyond where the goal is met."""
@@ -231,6 +241,14 @@ class Climb:
         weights = np.exp(weights - np.where(np.isfinite(top), top, 0.0))
         squares = np.square(weights).sum(axis=1)
         return float((np.square(weights.sum(axis=1)) / np.where(squares > 0, squares, 1.0)).sum())
+
+    def _compute_variance(self, pool: "_Weighed", level: float) -> float:
+        """Return the variance of the log evidence from the step to a level: of independent points of every source."""
+        weights = normalise(self._log_weights(pool, level).ravel())
+        stratum = np.repeat(np.arange(pool.n_islands), len(weights) // pool.n_islands) + pool.n_islands * pool.source
+        n, total, squares = (np.bincount(stratum, values) for values in (weights**0, weights, np.square(weights)))
+        some = n > 1
+        return float(((squares - np.square(total) / np.maximum(n, 1)) * n / np.maximum(n - 1, 1))[some].sum())
 
     def _resample(self, pool: "_Weighed", level: float, n: int) -> Rung:
         """Resample every island systematically for the next level, to ``n`` points in all."""

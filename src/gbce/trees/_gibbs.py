@@ -283,7 +283,9 @@ def _weigh(climb: Climb, kept: _Kept, pool: Points, info: GibbsInfo) -> Draws:
     return replace(
         draws,
         log_evidence=log_total(base - mixture.potential(pool.loss)),
-        log_evidence_se=_compute_evidence_error(np.bincount(kept.island, draws.pool_weights), len(pool)),
+        log_evidence_se=_compute_evidence_error(
+            np.bincount(kept.island, draws.pool_weights), max(rungs[-1].variance, len(pool) ** -2)
+        ),
         prior_change=_compute_prior_change(climb.problem, draws.prior_change),
     )
 
@@ -318,14 +320,15 @@ def _ask(climb: Climb, points: CellPoints, pool: Points) -> Points:
     return replace(pool, outputs=asked[0], loss=asked[1], reached=asked[2])
 
 
-def _compute_evidence_error(shares: Array, n: int) -> float:
-    """Return the error of the log evidence from the islands' shares in it ``(J,)``, at least that of ``n`` points.
+def _compute_evidence_error(shares: Array, least: float) -> float:
+    """Return the error of the log evidence from the islands' shares in it ``(J,)``, of at least a variance.
 
-    Between few islands it is enlarged by Student's t, so that 1.96 times the error still covers 95%.
+    Between few islands it is enlarged by Student's t, so that 1.96 times the error still covers 95%. Eight islands that
+    agree by chance would still promise too much now and then: the variance of independent points is the least.
     """
     freedom = len(shares) - 1
     spread = float(np.sqrt(np.square(shares - shares.mean()).sum() * len(shares) / freedom * TUNING.inflation))
-    return max(spread * float(stdtrit(freedom, 0.975)) / NORMAL_975, 1.0 / n)
+    return max(spread * float(stdtrit(freedom, 0.975)) / NORMAL_975, least**0.5)
 
 
 def _compute_prior_change(problem: CellProblem, estimated: Array) -> Array:

@@ -128,28 +128,30 @@ class Places(NamedTuple):
 
     def surround(
         self, rng: np.random.Generator, problem: CellProblem, points: CellPoints, n_islands: int
-    ) -> tuple[CellPoints, Array]:
+    ) -> tuple[CellPoints, Array, Array]:
         """Add draws around the places to the points of each island, as many as :data:`SHARE` of all.
 
-        Returns all points, island by island, and the log ratios ``(n,)`` of the density around places to the prior;
-        infinite for new points that violate constraints between columns.
+        Returns all points, island by island, the log ratios ``(n,)`` of the density around places to the prior,
+        infinite for new points that violate constraints between columns, and the neighbourhood from which each was
+        drawn ``(n,)``, counted from one; zero for the old points.
         """
         near, each = self.wider, len(points) // n_islands
         more = max(int(each * SHARE / (1.0 - SHARE)), 1)
-        placed = problem.place(rng, near.draw(rng, np.arange(n_islands * more) % len(near)))
+        which = np.arange(n_islands * more) % len(near)
+        placed = problem.place(rng, near.draw(rng, which))
         old, new = np.arange(n_islands * each), n_islands * each + np.arange(n_islands * more)
         order = np.hstack([old.reshape(n_islands, each), new.reshape(n_islands, more)]).ravel()
         together = CellPoints.join([points, placed.points])
         ratio = logsumexp(near.log_ratio(together.cells), axis=1) - np.log(len(near)) + problem.log_admissible
         ratio[len(points) :][~placed.admissible] = np.inf
-        return together.take(order), ratio[order]
+        return together.take(order), ratio[order], np.append(np.zeros(len(points), dtype=int), 1 + which)[order]
 
 
 def find_places(
     rng: np.random.Generator, problem: CellProblem, prior_points: CellPoints, mixture: Mixture
 ) -> Places | None:
     """Return the places with most mass to which chains come from training rows and from points of the prior."""
-    least = np.argsort(mixture.potential(prior_points.loss), kind="stable")[: TUNING.points]
+    least = _choose_starts(prior_points, mixture.potential(prior_points.loss), TUNING.points)
     starts = [prior_points.take(least), *_start_at_rows(rng, problem, mixture)]
     points = _run_chains(rng, problem, CellPoints.join(starts), mixture)
     potential = mixture.potential(points.loss)
@@ -173,8 +175,19 @@ def _start_at_rows(rng: np.random.Generator, problem: CellProblem, mixture: Mixt
     points = placed.points.take(np.flatnonzero(placed.admissible))
     with np.errstate(divide="ignore"):
         log_mass = sum(np.log(mass)[points.cells[:, i]] for i, mass in enumerate(problem.masses))
-    order = np.argsort(mixture.potential(points.loss) - log_mass, kind="stable")
-    return [points.take(order[: TUNING.rows])]
+    return [points.take(_choose_starts(points, mixture.potential(points.loss) - log_mass, TUNING.rows))]
+
+
+def _choose_starts(points: CellPoints, objective: Array, n: int) -> Array:
+    """Return positions of ``n`` points of least objective, where scores repeat first the best one of each.
+
+    Points of one leaf of a single tree all have its score, and the leaf of least loss has more rows than there are
+    starts: other leaves, each a mode, would have none.
+    """
+    order = np.argsort(objective, kind="stable")
+    again = np.ones(len(order), dtype=bool)
+    again[first_of_each(points.scores[order])] = False
+    return order[np.argsort(again, kind="stable")][:n]
 
 
 def _run_chains(rng: np.random.Generator, problem: CellProblem, points: CellPoints, mixture: Mixture) -> CellPoints:
