@@ -29,7 +29,7 @@ WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the ro
 CACHE_CELLS, MEMORY_CELLS = 250_000, 4_000_000
 MATRIX_UP_TO = 128  # dimensions: handling a matrix takes about as long as handling the vectors of forty steps
 # Purposes of random streams; changing one changes the results of every seed.
-SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING, LISTING, PLANNING = range(8)
+SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING, LISTING, PLANNING, FORESEEING = range(9)
 
 _FORK_WORDS = 4  # of 63 bits each to seed a forked generator: as much entropy as numpy uses for a fresh one
 _FEWEST_WEIGHTS = 25  # a fifth of them are five, the fewest to which a Pareto tail is fitted

@@ -77,7 +77,8 @@ def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
         if (weights > 0).sum() > 1:
             found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
             facts.append(("", found))
-    effort = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
+    calls, rows = explanation.n_model_calls, explanation.n_model_rows
+    effort = f"{calls:,} model call{'s' * (calls != 1)}, {rows:,} row{'s' * (rows != 1)}"
     facts += [("eta", _describe_eta(explanation)), ("effort", f"{effort}; seed {explanation.seed}")]
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
@@ -110,7 +111,7 @@ def _make_opening(explanation: Explanation) -> _Opening | None:
         return None
     space, x0, x = explanation.space, explanation.x0, answer.decision.x
     where = [space.names.index(name) for name in answer.changes.index]
-    pairs = [space.format_change(j, x0[j], x[j]) for j in where]
+    pairs = [space.format_change(j, x0[j], x[j], exact=answer.reached) for j in where]
     table = pd.DataFrame(
         {"now": [now for now, _ in pairs], "then": [then for _, then in pairs]},
         index=pd.Index([space.label(j) for j in where], name="changes", dtype=object),
@@ -182,8 +183,9 @@ def _build_decision_section(explanation: Explanation) -> _Section:
     for name in names:
         column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
-        shown[space.label(space.position[name])] = [
-            _format_value(explanation, name, v) if rule in changed else "="
+        j = space.position[name]
+        shown[space.label(j)] = [
+            space.format_change(j, explanation.x0[j], v, exact=False)[1] if rule in changed else "="
             for rule, v in zip(table.index, column, strict=True)
         ]
     meanings = [f"cost: {_COST}", *(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES)]

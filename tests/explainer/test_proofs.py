@@ -150,3 +150,23 @@ def test_what_the_box_of_all_rows_leaves_open_its_parts_decide():
             assert proof.bound >= top
             assert proof.boxes > 1
             assert proof.sentence.endswith("(proved from all 20 trees).")
+
+
+def test_what_is_proved_out_of_reach_is_not_sampled(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = LogisticRegression().fit(frame, Y > 0)
+    row = int(np.argmin(X[:, 0] + X[:, 1]))
+    explainer = gbce.Explainer(model, frame, space=gbce.Space.infer(frame, bounds="data", immutable=["a", "b"]))
+    found = explainer.explain(frame.iloc[row], True, seed=0)
+    assert found.proof.kind == "linear"
+    assert found.n_model_rows < 0.5 * gbce.SMC().usual_rows  # five times as many would go into seeking eta
+    assert found.diagnostics["sampling_note"].endswith("no row can reach the target; widen the bounds, or ask for less")
+    assert found.answer.decision.outputs[0] == pytest.approx(found.proof.bound, rel=1e-3)  # the best there is
+    assert gbce.load(found.save(tmp_path / "found.gbce")).summary() == found.summary()
+    with pytest.raises(ValueError, match="widen the bounds"):
+        found.alternatives()
+    table = explainer.explain_many(frame.iloc[[row, int(np.argmin(np.abs(X[:, 0] + X[:, 1])))]], True, seed=0)
+    assert len(table.answers) == 2
+    asked = explainer.explain(frame.iloc[row], True, rules=[gbce.Mean()], seed=0)  # a rule that needs draws gets them
+    assert asked.draws.info.draws_posterior
+    assert asked.proof is not None

@@ -158,7 +158,7 @@ def test_words_for_every_kind_of_column():
     a = space.encode_row(ROW)
     b = space.encode_row(ROW | {"income": 52.25, "purpose": "car", "since": pd.Timestamp("2022-01-31"), "owner": False})
     assert describe_changes(space, a, b) == (
-        "raise income from 50 to 52.25, change purpose from 'radio/tv' to 'car', move since from 2021-05-01 to "
+        "raise income from 50.00 to 52.25, change purpose from 'radio/tv' to 'car', move since from 2021-05-01 to "
         "2022-01-31 and change owner from True to False"
     )
     assert describe_changes(space, a, a) == ""

@@ -65,6 +65,10 @@ def test_a_change_is_always_seen(space):
     assert space.format_change(0, 2100.0, 2450.0) == ("2,100", "2,450 USD")
     assert space.format_change(0, 2100.0, np.nan) == ("2,100 USD", "missing")
     assert space.format_change(1, 0.93, 0.934426) == ("0.93", "0.934426")
+    assert space.format_change(1, 0.93, 0.8) == ("0.93", "0.80")  # as many decimals on both sides
+    assert space.format_change(1, 0.93, 0.930004, exact=False) == ("0.93", "0.930004")
+    tens = Space([Feature("pay", "integer", scale=900.0, digits=-2)])
+    assert tens.format_change(0, 2_110, 2_130, exact=False) == ("2,110", "2,130")
 
 
 def test_ranges_are_rounded_inwards(space):

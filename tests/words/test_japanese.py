@@ -31,6 +31,13 @@ def test_units_follow_numbers_without_a_blank(found):
     assert not re.search(r"\d (千円|%)", text)
 
 
+def test_only_wide_units_and_percent_follow_without_a_blank():
+    from gbce.words._text import open_catalogue
+
+    for unit, text in (("m²", "101 m²"), ("€", "101 €"), ("kg", "101 kg"), ("千円", "101千円"), ("%", "101%")):
+        assert open_catalogue("en").value(gbce.Space.real(["a"], units={"a": unit}), 0, 101.0, "101") == text
+
+
 def test_a_change_has_its_particles_and_its_order(found):
     text = found.to_text("ja")
     assert re.search(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ANSWERING, first_of_least, stream
+from gbce._numerics import ANSWERING, FORESEEING, first_of_least, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import HALF, BudgetSpentError
 from gbce.decisions import (
@@ -51,6 +51,7 @@ from gbce.trees import (
     describe_answer,
     find_safe_ranges,
     prove_unattainable,
+    seems_attainable,
 )
 
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
@@ -61,6 +62,8 @@ _MOST_CONFIRMED = 10  # points tried one by one if the model rejects the answer,
 _REFIT_COPIES = 100  # noisy copies per refitted model; the number of models dominates the error
 _CHECKED = 256  # evaluated points that the structure read from a model must reproduce, chosen by hand
 _WORK_IN_TIME: dict[str, Any] = {"most_work": 200_000}  # of a proof under a deadline: about a tenth of a second
+_EARLY: dict[str, Any] = {"most_work": 1_000_000}  # of one before sampling: most of those found in full are found so
+_TRIED = 300  # prior draws that the structure judges before a proof is tried, in some milliseconds; chosen by hand
 
 # --- rules, policy and answer ----------------------------------------------------------------------------------------
 
@@ -351,19 +354,28 @@ class Prover:
         """Structure of the model, read once."""
         return self._reader.inside
 
-    def prove(self, query: Query, posterior: GibbsPosterior, known: Points) -> Proof | None:
-        """Return a proof that no row can reach the target, None if a known one does or no proof is found."""
+    def foresees(self, query: Query, posterior: GibbsPosterior) -> bool:
+        """Whether a short proof shows before anything else is evaluated that no row can reach the target."""
+        if self.inside is None or query.row.reached[0, 0]:
+            return False
+        z = posterior.prior.draw(stream(query.seed, FORESEEING, query.key), _TRIED)
+        if seems_attainable(self.inside, query.target, posterior.prior.place(z).x):
+            return False
+        return self.prove(query, posterior, query.row, **_EARLY) is not None
+
+    def prove(self, query: Query, posterior: GibbsPosterior, known: Points, **work: Any) -> Proof | None:
+        """Return a proof that no row can reach the target, None if a known one does or none is found in this work."""
         decides = query.target.reads_classes and posterior.predictors[0].decide_always  # by a threshold of its own
         if query.row.reached[0, 0] or known.reached[:, 0].any() or decides or self.inside is None:
             return None
         seen = known.take(_pick_checks(known))
         x, outputs = np.vstack([query.row.x, seen.x]), np.append(query.row.outputs[:, 0], seen.outputs[:, 0])
-        hurried = posterior.budget.deadline is not None
+        work = work if posterior.budget.deadline is None else _WORK_IN_TIME
         trees = self._reader.read_unchecked(posterior.budget)  # checked by what is known
         if trees is None and isinstance(self.inside.parts, TreeScores):
             return None
         problem = query.space, query.x0, query.target, x, outputs
-        return prove_unattainable(self.inside, *problem, trees, **_WORK_IN_TIME if hurried else {})
+        return prove_unattainable(self.inside, *problem, trees, **work)
 
 
 def _pick_checks(known: Points) -> Array:

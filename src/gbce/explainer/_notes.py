@@ -293,10 +293,10 @@ def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Arra
     with suppress(BudgetSpentError):
         if len(best.filled):
             return _add_seen(draws, [_locate(prior, best.filled, *posterior.evaluate(best.filled))])
-    return _minimise_loss(query, limited, draws)
+    return minimise_loss(query, limited, draws)
 
 
-def _minimise_loss(query: Query, posterior: GibbsPosterior, draws: Draws) -> Draws:
+def minimise_loss(query: Query, posterior: GibbsPosterior, draws: Draws) -> Draws:
     """Minimise the loss regardless of cost, and add the result to the evaluated points of the draws."""
     steep = replace(posterior.mixture, eta=_STEEP * posterior.mixture.eta)
     scene = Scene(replace(query, mixture=steep), draws, stream(query.seed, DECIDING, query.key))

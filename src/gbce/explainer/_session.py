@@ -41,6 +41,7 @@ from gbce.explainer._notes import (
     infer_space,
     judge_status,
     limit_sampling,
+    minimise_loss,
     note_assumptions,
     note_calibration,
     note_end,
@@ -65,6 +66,7 @@ from gbce.trees import CellReader, ExactTrees, Proof, draw_if_many, sum_if_few
 _LOG = logging.getLogger("gbce")
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
+_UNATTAINABLE: dict[str, Any] = {"unattainable": True}  # of the report of a search, after a proof
 _DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
 
 
@@ -147,6 +149,11 @@ class Session:
         jointly = self.jointly and mixture.combine == "any"
         found = replace(self, space=space, mixture=mixture, effort=effort, jointly=jointly, eta_rule=None)
         return replace(found, recorded=self.settings)
+
+    def _is_hopeless(self, query: Query, posterior: GibbsPosterior) -> bool:
+        """Whether the usual run would seek an eta at which most draws reach a target that is out of reach."""
+        usual = self.eta_assumed and self.sums_if_few and query.rules == _DEFAULT_RULES
+        return usual and not posterior.has_few_rows and Prover(self.readers[0]).foresees(query, posterior)
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -252,21 +259,38 @@ class Session:
         asked, question = session._evaluate_row(posterior, x0, rules, seed)
         for rule in rules:
             rule.check_target(question.target)
-        decides = bool(rules) or isinstance(session.sampler, SearchOnly)  # SearchOnly exists to find an answer
-        sampled = session._sample(asked, question, HALF if decides else 1.0)
+        if session._is_hopeless(question, asked):
+            brief = replace(question, rules=_RULES_WITHOUT_POSTERIOR)
+            found = session._without_posterior._conclude(replace(asked, goal=None), brief, refits, foreseen=True)
+            if found.proof is not None:  # else the model differs from its structure somewhere
+                return found
+        return session._conclude(asked, question, refits)
+
+    def _conclude(
+        self, asked: GibbsPosterior, question: Query, refits: tuple[Predictor, ...], foreseen: bool = False
+    ) -> Explanation:
+        """Draw, decide and report; a proof that nothing reaches may be ``foreseen``."""
+        budget = asked.budget
+        decides = bool(question.rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
+        sampled = self._sample(asked, question, HALF if decides else 1.0)
         # from here on, eta is the one that the sampler reached, or found
         mixture = replace(asked.mixture, eta=sampled.draws.rungs[-1])
         posterior, query = replace(asked, mixture=mixture, goal=None), replace(question, mixture=mixture)
-        proof = Prover(session.readers[0]).prove(query, posterior, sampled.draws.known)
-        searched = session._search(query, posterior, sampled.draws, proof)
+        proof = Prover(self.readers[0]).prove(query, posterior, sampled.draws.known)
+        if foreseen and proof is not None:
+            info = replace(sampled.draws.info, **_UNATTAINABLE)
+            sampled = sampled._replace(draws=replace(sampled.draws, info=info))
+            searched = minimise_loss(query, replace(posterior, budget=budget.share(HALF)), sampled.draws)
+        else:
+            searched = self._search(query, posterior, sampled.draws, proof)
         budget.begin("deciding")
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
-        answering = Answering(query, posterior, again, session.policy if decides else None, self.neighbours)
+        answering = Answering(query, posterior, again, self.policy if decides else None, self.neighbours)
         chosen, known = answering.decide(searched)
         decided = answering.add_answer(known, chosen)
-        strategies = session._find_strategies(query, posterior, known, decided, proof)
+        strategies = self._find_strategies(query, posterior, known, decided, proof)
         draws = flag_missed_mass(query, posterior, known, sampled.cover, decided.decisions, decided.apart)
-        found = session._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
+        found = self._report(query, posterior, again, sampled._replace(draws=draws), decided, proof)
         return replace(found, strategies=strategies)
 
     def posterior_at(

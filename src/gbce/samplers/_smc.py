@@ -151,15 +151,20 @@ class SearchOnlyInfo(SamplerInfo):
         Distinct modes that the search found.
     few_rows : int, optional
         Model rows that were allowed, where these are too few for a posterior.
+    unattainable : bool, optional
+        Whether nothing was drawn because it was proved first that no row reaches the target.
     """
 
     sampler: str = "SearchOnly"
     sites: int | None = None
     few_rows: int | None = None
+    unattainable: bool | None = None
 
     @property
     def undrawn(self) -> str:
         """Why there is no posterior."""
+        if self.unattainable:
+            return "no row can reach the target"
         if self.few_rows is None:
             return super().undrawn
         return f"{self.few_rows:,} model rows are too few for it"
@@ -172,6 +177,8 @@ class SearchOnlyInfo(SamplerInfo):
     @property
     def advice(self) -> str:
         """What to do for a posterior."""
+        if self.unattainable:
+            return "widen the bounds, or ask for less"
         if self.few_rows is not None:
             return "allow more model rows, or none as a limit, to have the posterior"
         return "leave out posterior=False, or use gbce.SMC(), to have the posterior"

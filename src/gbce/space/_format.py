@@ -156,6 +156,14 @@ def _integer_text(feature: Feature, value: float, exact: bool) -> str:
     return number_text(rounded)
 
 
+def _with_equal_decimals(*texts: str) -> tuple[str, ...]:
+    """Fill up the fewer decimals of numbers with zeros, unless one has many or an exponent."""
+    decimals = [len(text.partition(".")[2]) for text in texts]
+    if not 0 < max(decimals) <= _FEW_DECIMALS or any("e" in text or "n" in text for text in texts):
+        return texts
+    return tuple(f"{_read(text):,.{max(decimals)}f}" for text in texts)
+
+
 def _same_as(codec: Any, value: float) -> Callable[[float], bool]:
     """Return whether another number is stored as the same one in the column."""
     dtype = codec.dtype if isinstance(codec, Codec) and codec.dtype in ("float32", "float16") else "float64"
@@ -239,18 +247,19 @@ class Wording(RowCodec):
         return value_text(self.features[j], self.codecs[j], value, exact=exact, unit=unit, quoted=quoted)
 
     def format_change(
-        self, j: int, before: float, after: float, *, exact: bool = True, quoted: bool = False
+        self, j: int, before: float, after: float, *, exact: bool = True, unit: bool = True, quoted: bool = False
     ) -> tuple[str, str]:
         """Write the value of a feature now and the one to change it to, so that they differ; the unit stands last.
 
-        The new value is ``exact``, so that what a person reads is what the model was given.
+        The new value is ``exact``, so that what a person reads is what the model was given. Both have the same number
+        of decimals where these are few.
 
         Examples
         --------
         >>> from gbce.space import Space
-        >>> space = Space.real(["income"], units={"income": "USD"}, digits={"income": 0})
-        >>> space.format_change(0, 2100.4, 2450.0)
-        ('2,100', '2,450 USD')
+        >>> space = Space.real(["income", "ltv"], units={"income": "USD"}, digits={"income": 0, "ltv": 2})
+        >>> space.format_change(0, 2100.4, 2450.0), space.format_change(1, 0.93, 0.8)
+        (('2,100', '2,450 USD'), ('0.93', '0.80'))
         """
         feature = self.features[j]
         then = self.format(j, after, exact=exact, unit=False, quoted=quoted)
@@ -259,6 +268,11 @@ class Wording(RowCodec):
             room = _HIDDEN * abs(after - before)
             now = _real_text(feature, before, lambda written: abs(written - before) <= room)
             then = then if exact else _real_text(feature, after, lambda written: abs(written - after) <= room)
+            now, then = _with_equal_decimals(now, then)
+        elif now == then and before != after:  # rounded alike
+            now, then = (self.format(j, value, exact=True, unit=False, quoted=quoted) for value in (before, after))
+        if not unit:
+            return now, then
         last = _unit_text(feature) if not np.isnan(after) else ""
         first = _unit_text(feature) if not last and not np.isnan(before) else ""
         return now + first, then + last

@@ -11,7 +11,7 @@ from gbce.trees._grid import Axis, CellReadings, Grid, read_cell_outputs
 from gbce.trees._mode import mode_on_cells, path_on_cells
 from gbce.trees._nearest import find_nearest_cells
 from gbce.trees._optimum import Optimum, prove_cheapest
-from gbce.trees._proofs import Proof, describe_answer, describe_cheapest, prove_unattainable
+from gbce.trees._proofs import Proof, describe_answer, describe_cheapest, prove_unattainable, seems_attainable
 from gbce.trees._question import (
     Price,
     ReachableCells,

@@ -220,6 +220,18 @@ def prove_unattainable(
     return describe_unattainable(structure.parts, constraints, target, sums, boxes)
 
 
+def seems_attainable(structure: ModelStructure, target: Target, x: Array) -> bool:
+    """Whether one of some rows ``(n, d)`` reaches a target by the structure alone, or that cannot be told from it."""
+    constraints = score_constraints(structure, target)
+    if constraints is None:
+        return True
+    try:
+        sums = structure.parts.scores(structure.columns(x)) @ constraints.weights.T
+    except Exception:  # the model's own preprocessing may raise anything
+        return True
+    return bool((sums >= constraints.least).all(axis=1).any())
+
+
 def _bound_cells(
     trees: CellTrees, space: Space, x0: Array, constraints: ScoreConstraints, x: Array, most_work: int
 ) -> tuple[Array, int] | None:

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -75,7 +76,7 @@ class Catalogue:
         unit = feature.unit if feature.kind in ("real", "integer") else ""
         if not unit:
             return text
-        wide = not unit.isascii() or unit.startswith("%")
+        wide = unit.startswith("%") or unicodedata.east_asian_width(unit[0]) in "WF"
         return self.say("grammar.unit_wide" if wide else "grammar.unit", value=text, unit=unit)
 
     # --- probabilities ------------------------------------------------------------------------------------------------
@@ -206,9 +207,7 @@ class Narrator:
 
     def _say_change(self, j: int, after: float) -> str:
         space, before = self.facts.space, float(self.facts.x0[j])
-        texts = (space.format(j, before, unit=False), space.format(j, after, exact=True, unit=False))
-        if texts[0] == texts[1]:  # the row's own digits tell them apart
-            texts = (space.format(j, before, exact=True, unit=False), texts[1])
+        texts = space.format_change(j, before, after, unit=False)
         now, then = (self.catalogue.value(space, j, *one) for one in zip((before, after), texts, strict=True))
         return self.catalogue.say("change.value", name=space.label(j), now=now, then=then)
 

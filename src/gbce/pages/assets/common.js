@@ -98,6 +98,13 @@ function columnNumber(value, { digits, scale }, same = null, most = 6) {
   return numberText(value, 17);
 }
 
+// As gbce.space: the fewer decimals of numbers are filled up with zeros, unless one has many or an exponent.
+function withEqualDecimals(...texts) {
+  const decimals = Math.max(...texts.map((text) => (text.split(".")[1] || "").length));
+  if (decimals === 0 || decimals > 3 || texts.some((text) => /[en]/.test(text))) return texts;
+  return texts.map((text) => groupThousands(writtenNumber(text).toFixed(decimals)));
+}
+
 function shortNumber(value) {
   return value === null || Number.isNaN(value) ? "not known" : numberText(value, 4);
 }

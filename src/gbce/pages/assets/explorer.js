@@ -57,6 +57,7 @@ function changesOf(i, fewest = 6) {
       now = column.text(from, fewest, (a, b) => a === b);
       then = column.text(to, fewest, same);
     }
+    if (column.kind === "real" && from !== to) [now, then] = withEqualDecimals(now, then);
     const unit = column.unit && to === to ? `${column.unit.startsWith("%") ? "" : " "}${column.unit}` : "";
     return { column, from, to, texts: [now, then + unit] };
   });
