@@ -143,3 +143,13 @@ def test_it_reads_well_and_has_a_limit(asked):
     assert "sets of at most 3 columns were tried." in text
     assert "<table" in menu._repr_html_()
     assert len(explanation.menu()) == (explanation.menu().table["verdict"] == "reaches").sum()
+
+
+def test_columns_have_their_labels():
+    data = pd.DataFrame(np.random.default_rng(0).uniform(size=(300, 3)), columns=list("abc"))
+    model = DecisionTreeRegressor(max_depth=2).fit(data, (data["a"] > 0.5) * 1.0 + (data["b"] > 0.5))
+    explainer = gbce.Explainer(model, data, space=gbce.Space.infer(data, labels={"c": "the third"}))
+    row = data[(data["a"] < 0.4) & (data["b"] < 0.4)].iloc[0]
+    menu = explainer.explain(row, gbce.AtLeast(1.9), seed=0).menu(2)
+    assert "proved impossible: {a}, {b}, {the third}, {a, the third}, {b, the third}" in str(menu)
+    assert ("a", "c") in [tuple(one) for one in menu.table["columns"]]

@@ -117,7 +117,8 @@ def test_an_estimator_without_fit_is_ready():
             return np.asarray(X)[:, 0]
 
     assert (
-        gbce.Explainer(Served(), DATA).explain(DATA.iloc[0], gbce.AtLeast(3.0), posterior=False, seed=0).answer is not None
+        gbce.Explainer(Served(), DATA).explain(DATA.iloc[0], gbce.AtLeast(3.0), posterior=False, seed=0).answer
+        is not None
     )
 
 

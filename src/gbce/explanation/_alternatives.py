@@ -3,7 +3,7 @@
 Strategies and points are found in :meth:`gbce.Explainer.explain` (:mod:`gbce.decisions`); here they are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -204,6 +204,8 @@ class Menu:
         Largest number of columns.
     note : str
         Why the menu is empty; empty if it is not.
+    labels : mapping of str to str
+        Columns as people write them, where that is not their name.
 
     Examples
     --------
@@ -214,6 +216,7 @@ class Menu:
     tried: int
     max_columns: int
     note: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int((self.table["verdict"] == _REACHES).sum())
@@ -229,7 +232,8 @@ class Menu:
         if len(reaching) > _LISTED:
             lines.append(f"and {len(reaching) - _LISTED} more in .table")
         for verdict, words in ((_IMPOSSIBLE, "proved impossible"), (_NOT_FOUND, "nothing found, not proved")):
-            names = ["{" + ", ".join(one) + "}" for one in self.table.loc[self.table["verdict"] == verdict, "columns"]]
+            found = self.table.loc[self.table["verdict"] == verdict, "columns"]
+            names = ["{" + ", ".join(self.labels.get(name, name) for name in one) + "}" for one in found]
             if names:
                 lines.append(f"{words}: {printable(', '.join(names))}")
         sets = f"{self.tried} set{'s' * (self.tried != 1)} of at most {self.max_columns} columns"
@@ -264,7 +268,9 @@ def make_menu(explanation: "Explanation", max_columns: int) -> Menu:
     lines.sort(key=lambda line: (line["verdict"] != _REACHES, line["verdict"], line["size"], line["cost"]))
     table = pd.DataFrame(lines, columns=list(_EMPTY))
     needed = set() if found is None else {one.tobytes() for one in found.needs != 0 if one.sum() <= max_columns}
-    return Menu(table, len(needed | set(sets)), max_columns, "" if lines else explain_absence(explanation))
+    space, note = explanation.space, "" if lines else explain_absence(explanation)
+    labels = {name: space.label(j) for j, name in enumerate(space.names)}
+    return Menu(table, len(needed | set(sets)), max_columns, note, labels)
 
 
 def _group_points(explanation: "Explanation", found: Strategies, most: int) -> dict[bytes, Array]:
