@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import gbce
+from gbce.cli._input import read_settings
 from gbce.targets import parse_target
 from gbce.words import say_in_settings
 
@@ -137,9 +138,17 @@ def test_init_writes_settings_that_work(run, tmp_path):
     assert "would have said" in found[1]
 
 
-def test_settings_hold_computed_columns(tmp_path):
-    from gbce.cli._input import read_settings
+def test_init_leaves_out_the_column_that_names_rows(run, tmp_path):
+    assert run("init", "applicants.csv", "--index", "applicant", "-o", tmp_path / "draft.toml")[0] == 0
+    settings = read_settings(str(tmp_path / "draft.toml"))
+    assert settings.data == {"index": "applicant"}
+    assert "decision" in settings.columns
+    assert "applicant" not in settings.columns
+    code, _, err = run("init", "applicants.csv", "--index", "aplicant")
+    assert (code, "did you mean 'applicant'?" in err) == (1, True)
 
+
+def test_settings_hold_computed_columns(tmp_path):
     (tmp_path / "s.toml").write_text('[computed]\nfree = "income - debt"\n')
     data = pd.DataFrame({"income": [3.0, 4.5, 6.0], "debt": [1.0, 2.0, 0.5]}).assign(free=lambda x: x.income - x.debt)
     space = gbce.Space.infer(data, **read_settings(str(tmp_path / "s.toml")).space_options())

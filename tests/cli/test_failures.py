@@ -78,7 +78,7 @@ def test_an_unknown_row(run, question):
 def test_an_unreadable_model(run, tmp_path):
     rest = ("applicants.csv", "--row", 0, "-t", "approved")
     (tmp_path / "m.skops").write_text("nonsense")
-    fails(run("explain", tmp_path / "m.skops", *rest), 1, "could not be read as a skops model")
+    fails(run("explain", tmp_path / "m.skops", *rest), 1, "m.skops could not be read as a model of skops: ")
     fails(run("explain", tmp_path / "none.txt", *rest), 1, "there is no model file")
     fails(run("explain", tmp_path, *rest), 1, "is a folder without a file MLmodel")
 
@@ -176,7 +176,7 @@ def test_a_target_out_of_reach_has_an_exit_code_of_its_own(run, question, tmp_pa
 def test_files_that_are_not_explanations(run, tmp_path):
     (tmp_path / "x.gbce").write_text("x")
     fails(run("report", tmp_path / "x.gbce"), 1, "is not an explanation written by gbce")
-    fails(run("report", tmp_path / "y.gbce"), 1, "No such file")
+    fails(run("report", tmp_path / "y.gbce"), 1, "y.gbce: No such file")
     fails(run("verify", tmp_path / "x.gbce", "model.skops"), 1, "is not a certificate")
     fails(run("letters", tmp_path, "-s", "credit.toml"), 1, "is not a store of explained rows: it has no run.json")
 
@@ -201,6 +201,23 @@ def test_a_full_disk_leaves_no_file(run, monkeypatch, tmp_path, listing):
     monkeypatch.setattr(os, "fsync", lambda _: fail(tmp_path / "a.html"))
     fails(run("report", "row.gbce", "-o", tmp_path / "a.html"), 1, "No space left on device")
     assert listing(tmp_path) == []
+
+
+def test_output_that_cannot_be_replaced(run, tmp_path, listing):
+    """A folder that is not there is named as it was written, a pipe is written to and stays a pipe, a link stays."""
+    lost = tmp_path / "none" / "a.txt"
+    fails(run("report", "row.gbce", "-o", lost), 1, f"{lost}: No such file or directory")
+    fails(run("report", "row.gbce", "-f", "text", "-o", tmp_path), 1, f"{tmp_path}: Is a directory")
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+    assert run("report", "row.gbce", "-f", "text", "-o", tmp_path / "pipe")[0] == 0
+    assert "would have said 'approved'" in reader.communicate(timeout=60)[0]
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link.txt").symlink_to("real.txt")
+    assert run("report", "row.gbce", "-o", tmp_path / "link.txt")[0] == 0
+    assert (tmp_path / "link.txt").readlink() == Path("real.txt")
+    assert "approved" in (tmp_path / "real.txt").read_text()
+    assert listing(tmp_path) == ["link.txt", "pipe", "real.txt"]
 
 
 def test_a_closed_pipe(demo):

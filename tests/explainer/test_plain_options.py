@@ -79,7 +79,7 @@ def test_a_number_says_too_little(model, number):
 
 @pytest.mark.parametrize("label", ["good", True, b"good"])
 def test_a_label_without_classes_is_refused_with_what_names_them(label):
-    with pytest.raises(TypeError, match=r"total returns numbers without classes; gbce\.classifier\(model, classes="):
+    with pytest.raises(TypeError, match=r"total does not say which classes it has; gbce\.classifier\(model, classes="):
         gbce.Explainer(total, DATA).explain(ROW, label)
 
 

@@ -26,7 +26,7 @@ BAD_MODELS = {
     "too short": (lambda rows: total(rows)[:-1], r"one line per row, \(60,\) or \(60, c\), but returned shape \(59,\)"),
     "one number": (lambda rows: 1.0, r"one line per row.*but returned shape \(\)"),
     "three axes": (lambda rows: np.zeros((len(rows), 2, 2)), r"but returned shape \(60, 2, 2\)"),
-    "words": (lambda rows: ["yes"] * len(rows), r"the model must return numbers, but returned list \['yes'"),
+    "words": (lambda rows: ["yes"] * len(rows), r"must return numbers, but returned list \['yes'.* Of labels: "),
     "words in a Series": (lambda rows: pd.Series(["yes"] * len(rows)), r"must return numbers, but returned Series"),
     "numbers as text": (lambda rows: total(rows).astype(str), r"must return numbers, but returned ndarray"),
     "numbers as objects of text": (
@@ -125,6 +125,8 @@ def test_an_estimator_without_fit_is_ready():
 def test_something_that_is_no_model_is_refused():
     with pytest.raises(TypeError, match=r"model must have a predict method or be callable, not int"):
         gbce.Explainer(5, DATA)
+    with pytest.raises(TypeError, match=r"not str; gbce\.predictors\.load_model reads a model file"):
+        gbce.Explainer("model.txt", DATA)
     with pytest.raises(TypeError, match=r"model is the class LinearRegression; pass a fitted instance"):
         gbce.Explainer(LinearRegression, DATA)
     with pytest.raises(ValueError, match=r"model is an empty list; give at least one"):

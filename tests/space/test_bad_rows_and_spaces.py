@@ -37,6 +37,7 @@ BAD_ROWS = {
     "two rows": (DATA.iloc[:2], r"row must be a single row, but it has 2; pick one"),
     "no rows": (DATA.iloc[:0], r"row has no rows"),
     "nothing": ({}, r"row has no columns"),
+    "a number": (6, r"not 6; if it is the number of a row, pass the values: data\.iloc\[\[6\]\]"),
     "a word": ("Age", r"row must be a table"),
     "three axes": (np.zeros((1, 1, 3)), r"row must be a table .*\(1, 1, 3\)"),
     "ragged": ([[1, 2, 3], [1]], r"row is not a rectangular table"),

@@ -8,7 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from gbce.cli._input import STDIN, Settings, choose_format, read_settings, read_table, write, write_frame
+from gbce.cli._input import (
+    STDIN,
+    Settings,
+    choose_format,
+    read_settings,
+    read_table,
+    require_columns,
+    write,
+    write_frame,
+)
 from gbce.cli._parser import Messages, UsageError
 from gbce.cli._question import choose_columns, load_named_model, open_question
 from gbce.explanation import Explanation, Status
@@ -222,11 +231,12 @@ def _init(options: Namespace, messages: Messages) -> int:
     from gbce.cli._demo import draft_settings
 
     data, _ = read_table(options.data, options.input, most=options.max_rows)
-    columns = list(data.columns)
+    require_columns(data, [] if options.index is None else [options.index], "--index")
+    columns = [name for name in data.columns if name != options.index]
     if options.model is not None:
         model = load_model(options.model, trust_pickle=options.trust_pickle)
-        columns = choose_columns(model, data, None, Settings(), messages)
-    _deliver(draft_settings(data, columns), "toml", options, messages)
+        columns = choose_columns(model, data, options.index, Settings(), messages)
+    _deliver(draft_settings(data, columns, options.index), "toml", options, messages)
     return OK
 
 

@@ -137,7 +137,7 @@ constraints = [
 ]
 
 [data]
-# index = "id"       # column that names the rows
+{index}  # column that names the rows
 # drop = ["outcome"] # columns that the model does not use
 
 [model]
@@ -166,14 +166,15 @@ _TAIL = """
 """
 
 
-def draft_settings(data: pd.DataFrame, columns: list[str]) -> str:
-    """Return settings for the columns of a table, as TOML with comments."""
+def draft_settings(data: pd.DataFrame, columns: list[str], index: str | None = None) -> str:
+    """Return settings for the columns of a table, as TOML with comments; ``index`` names the rows."""
     space = Space.infer(data[columns])
     sentences = () if space.assumed is None else space.assumed.sentences
     assumed = "".join(f"# assumed: {say_in_settings(one)}\n" for one in sentences)
     tables = "\n".join(_draft_column(feature) for feature in space.features)
     reasons = "\n".join(f"# {_quote(name)} = {_quote(f'{name} is not sufficient')}" for name in space.names)
-    return f"{_HEAD}\n{assumed}\n{tables}{_TAIL.format(reasons=reasons)}"
+    head = _HEAD.replace("{index}", '# index = "id"' if index is None else f"index = {_quote(index)}")
+    return f"{head}\n{assumed}\n{tables}{_TAIL.format(reasons=reasons)}"
 
 
 def _draft_column(feature: Feature) -> str:

@@ -70,7 +70,7 @@ class Picked:
         """Return which rows ``(n,)`` are meant by the value of a column."""
         if self.column is None:
             return np.zeros(len(chunk), dtype=bool)
-        _require_columns(chunk, [self.column], "--row or --index")
+        require_columns(chunk, [self.column], "--row or --index")
         return np.asarray(chunk[self.column].astype(str) == self.value)
 
 
@@ -172,7 +172,7 @@ _OPENERS = {
 }
 
 
-def _require_columns(table: pd.DataFrame, names: list[str], where: str) -> None:
+def require_columns(table: pd.DataFrame, names: list[str], where: str) -> None:
     """Raise if a table lacks a column, with the nearest name."""
     for name in names:
         if name not in table.columns:

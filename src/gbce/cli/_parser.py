@@ -215,7 +215,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
 def _add_letters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("explanation", metavar="EXPLANATION", nargs="+", help=_EXPLANATION)
     parser.add_argument("-s", "--settings", metavar="TOML", required=True, help=(
-        "settings with the tables [reasons] (column = text) and [letter] (sender, protected, date)"))  # fmt: skip
+        "settings with the tables [reasons] (column = text) and [letter] (sender, contact, date)"))  # fmt: skip
     _add_output(parser, ["text", "html", "csv"], "text")
     parser.add_argument("--language", default="en", help="en, ja (default: en)")
 
@@ -291,6 +291,7 @@ _LIMITS = (
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=_DATA)
     parser.add_argument("--model", help="model file: only its columns are listed")
+    parser.add_argument("--index", metavar="COLUMN", help="column that names the rows")
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="file to write; standard output by default")
     _add_input(parser)
 

@@ -147,11 +147,20 @@ def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
 def whole_file(path: Path, *, beside: Path | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file, locked while its writer lives, that replaces ``path`` once it is complete on disk.
 
-    It is in the folder of ``path``, or in another one of the same disk, ``beside``.
+    It is in the folder of ``path``, or in another one of the same disk, ``beside``. What cannot be replaced, such as a
+    pipe, is written to as it is.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
+    path = path.resolve() if path.is_symlink() else path  # the file that a link names, not the link
     folder = path.parent if beside is None else beside
     clear_leftovers(folder, path.name.__eq__)
-    partial, file = _open_partial(folder / path.name)
+    try:
+        partial, file = _open_partial(folder / path.name)
+    except OSError as error:  # about the name that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with file:
             yield file

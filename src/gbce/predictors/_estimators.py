@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ def _wrap(model: Any, space: Space, name: str | None) -> Predictor:
         label = str(name or getattr(model, "__name__", type(model).__name__))
         label = "model" if label == "<lambda>" else label
         return Predictor(label, lambda x: model(space.decode(x)), plain=True)
-    raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}")
+    hint = "; gbce.predictors.load_model reads a model file" if isinstance(model, (str, Path)) else ""
+    raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}{hint}")
 
 
 def as_classifier(predictor: Predictor, outputs: Outputs) -> Predictor:

@@ -53,6 +53,10 @@ _INSTALL = {
     "lightgbm": "gbce[boosting]", "xgboost": "gbce[boosting]", "catboost": "catboost", "onnxruntime": "gbce[onnx]",
     "skops": "gbce[skops]",
 }  # fmt: skip
+_NAMES = {
+    "lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost", "onnx": "ONNX", "skops": "skops",
+    "pickle": "joblib",
+}  # fmt: skip
 _FOLDER_FILE = "MLmodel"
 
 
@@ -107,7 +111,8 @@ def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
         raise
     except Exception as error:  # every framework raises its own errors for a damaged file
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelFileError(f"{path} could not be read as a {kind} model: {reason:.300}") from error
+        reason = re.sub(r"^\[[\d:]+\] \S+:\d+: ", "", reason)  # XGBoost's time and line
+        raise ModelFileError(f"{path} could not be read as a model of {_NAMES[kind]}: {reason:.300}") from error
 
 
 def hash_model(path: str | Path) -> str:
@@ -210,7 +215,7 @@ def _load_lightgbm(path: Path) -> Any:
     # the library ends the whole process where trees are cut off
     whole = sizes is not None and (begin + trees)[1:].find(b"end of trees") == sum(map(int, sizes[1].split()))
     if not whole:
-        raise ModelFileError(f"{path} could not be read as a lightgbm model: its trees are not complete")
+        raise ModelFileError(f"{path} could not be read as a model of LightGBM: its trees are not complete")
     return _import("lightgbm").Booster(model_file=str(path))
 
 

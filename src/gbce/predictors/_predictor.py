@@ -161,8 +161,11 @@ class Predictor:
                 raise TypeError("strings that look like numbers, and complex numbers, would be converted")
             values = array.astype(float, copy=False)
         except (TypeError, ValueError):
-            kind = type(raw).__name__
-            raise PredictionError(f"{place}: the model must return numbers, but returned {kind} {raw!r:.80}") from None
+            shown = f"{type(raw).__name__} {' '.join(repr(raw).split()):.80}"
+            raise PredictionError(
+                f"{place}: the model must return numbers, but returned {shown}. Of labels: return probabilities, or "
+                "codes 0, 1, ..., and name them with gbce.classifier(model, classes=[...])"
+            ) from None
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim not in (1, 2) or len(values) != len(rows):

@@ -80,7 +80,9 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim == 0:
-        raise ValueError(f"{what} must be a table with rows and columns, not {rows!r}")
+        numbered = isinstance(rows, (int, np.integer)) and not isinstance(rows, bool)
+        hint = f"; if it is the number of a row, pass the values: data.iloc[[{rows}]]" if numbered else ""
+        raise ValueError(f"{what} must be a table with rows and columns, not {rows!r}{hint}")
     if array.ndim != 2:
         raise ValueError(f"{what} must be a table with rows and columns, not an array of shape {array.shape}")
     if names is None:

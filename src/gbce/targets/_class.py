@@ -214,8 +214,8 @@ def _suggest(label: Any, model: str) -> str:
         return f": a number does not say what is wanted of the output; write {limits} or gbce.Value({label!r})"
     if isinstance(label, (str, bytes, bool)):
         return (
-            f": {model} returns numbers without classes; gbce.classifier(model, classes=[...]) names them, and targets "
-            "on a number are gbce.AtLeast, gbce.AtMost, gbce.Range, gbce.Value and gbce.Change"
+            f": {model} does not say which classes it has; gbce.classifier(model, classes=[...]) names them, and "
+            "targets on a number are gbce.AtLeast, gbce.AtMost, gbce.Range, gbce.Value and gbce.Change"
         )
     return ""
 
