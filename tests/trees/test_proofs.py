@@ -13,6 +13,7 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -24,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import prove_unattainable, read_structure
+from gbce.trees import find_safe_ranges, prove_unattainable, read_cells, read_structure
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -336,6 +337,43 @@ def test_a_margin_is_kept_for_rounding():
     for steps in range(4):
         wish = gbce.AtLeast(float(trees + steps * np.spacing(trees)), scale=1, tolerance=0)
         assert prove_unattainable(inside, space, x0, wish, x[:1], now, most_work=ENOUGH) is None
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_probability_in_single_precision_may_be_rounded_to_the_limit(label):
+    """A score of 17 is a probability of one to such a model, though its sigmoid is not."""
+    x = np.linspace(0.0, 1.0, 60)[:, None]
+    options = {"max_depth": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.5}
+    model = xgboost.XGBClassifier(n_estimators=60, n_jobs=1, **options).fit(x, (x[:, 0] > 0.5).astype(int))
+    space = gbce.Space.infer(x, bounds="data")
+    p = model.predict_proba(x)[:, label].astype(float)
+    far = np.flatnonzero((x[:, 0] > 0.5) != label)  # rows of the other class
+    inside, trees = read_structure(model, space), read_cells(read_structure(model, space), space, x)
+    for limit in np.unique(p[p > 0.5]):
+        wish = gbce.Class(label, probability=float(limit))
+        assert prove_unattainable(inside, space, x[far[0]], wish, x[far], p[far]) is None
+        safe = find_safe_ranges(trees, space, x[far[0]], x[int(p.argmax())], wish, np.array([0]))
+        if safe is not None:
+            grid = np.linspace(safe.low[0], safe.high[0], 50)[:, None]
+            assert (model.predict_proba(grid)[:, label] >= limit).all()
+    proof = prove_unattainable(inside, space, x[far[0]], gbce.Class(label, probability=(0.0, 1e-9)), x[:0], p[:0])
+    assert proof is None or proof.bound <= p.min()
+
+
+@pytest.mark.parametrize(
+    ("make", "wish"),
+    [
+        (lambda: HistGradientBoostingRegressor(loss="poisson", max_iter=3), gbce.AtMost(-1.0, scale=1.0)),
+        (lambda: IsolationForest(n_estimators=5, random_state=0), gbce.AtLeast(2.0, scale=1.0)),
+    ],
+)
+def test_what_no_score_attains_is_proved_out_of_reach(make, wish):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model, space = make().fit(x, np.arange(60) % 3), gbce.Space.infer(x)
+    now = model.predict(x[:1]).astype(float)
+    proof = prove_unattainable(read_structure(model, space), space, x[0], wish.resolve(1.0), x[:1], now)
+    assert proof.kind == "trees"
+    assert "no row can get" in proof.sentence
 
 
 def make_top(model, space, x0):

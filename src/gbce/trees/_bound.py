@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ROUNDING
+from gbce._numerics import HUGE, ROUNDING
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import CellPrices, ReachableCells
@@ -504,6 +504,7 @@ def bound_sums(leaves: Leaves, axes: list[Axis], least: Array, most_work: int) -
     None if some cell may. A bound is NaN where another constraint is violated in some box. Arguments are those of
     :func:`find_lowest`; a single sum is bounded tightly, as far as a little more work allows.
     """
+    least = np.minimum(least, HUGE)  # that no sum attains: its distance from each has to be a number
     search = _SumSearch(leaves, [axis.at_no_price() for axis in axes], least, np.inf, None)
     done: list[Array] = []
     nearest, refuted_at = np.inf, None  # the least failure of any cell so far

@@ -243,7 +243,11 @@ def _bound_cells(
     if (same @ np.abs(constraints.weights).T > constraints.margins(trees)).any():
         return None
     found = bound_sums(task.leaves, task.axes, task.least, most_work)
-    return None if found is None else (found[0] + (constraints.least - task.least), found[1])
+    if found is None:
+        return None
+    known = np.isfinite(constraints.least)  # no output is beyond an infinite one
+    shift = constraints.weights @ trees.base + constraints.margins(trees)
+    return found[0] + np.where(known, np.where(known, constraints.least, 0.0) - task.least, shift), found[1]
 
 
 def _are_attainable(space: Space, x0: Array, x: Array) -> bool:

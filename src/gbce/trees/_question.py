@@ -16,6 +16,9 @@ from gbce.trees._cells import CellTrees, nearest_values
 from gbce.trees._structure import MORE_TERMS, ModelStructure
 
 _OWN_DECISION = 0.5  # probability of a Class target at which the model's own decision counts
+# Roundings in a link, besides one per score of a softmax: of the exponential, a sum, a quotient and a difference, with
+# a margin, because vectorised exponentials are off by a few.
+_LINK_ROUNDINGS = 8
 
 # --- score constraints -----------------------------------------------------------------------------------------------
 
@@ -27,6 +30,8 @@ class ScoreConstraints:
     ``phrases`` put violated bounds into words: ``"above"`` or ``"below"`` for a bound on the output, to which ``link``
     leads from the sum, otherwise what is true of rows that violate it. ``sufficient`` is whether the target is reached
     wherever they hold. ``reads``, if given, takes sums ``(n, q)`` and returns the shortfall ``(n,)`` instead.
+    ``link_error`` is by how much a link in single precision may round outputs, relative to them; of a probability,
+    which may be one less another, relative to one.
     """
 
     weights: Array
@@ -35,6 +40,7 @@ class ScoreConstraints:
     link: str = "identity"
     phrases: tuple[str, ...] = ()
     sufficient: bool = True
+    link_error: float = 0.0
 
     def shortfall(self, sums: Array) -> Array:
         """Return the shortfall ``(n,)`` of sums ``(n, q)``: zero where the target is reached."""
@@ -70,15 +76,19 @@ class ScoreConstraints:
         return (MORE_TERMS + trees.n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(trees.base))
 
     def output(self, number: int, total: float) -> float | None:
-        """Return the output at which a sum equals ``total``; None if the sum is not an output."""
+        """Return the farthest output at which a sum equals ``total``; None if the sum is not an output."""
         if self.phrases[number] not in ("above", "below"):
             return None
-        score = total if self.phrases[number] == "above" else -total
+        sign = 1.0 if self.phrases[number] == "above" else -1.0
+        score = sign * total
         if self.link in ("exp", "expm1"):
-            return float(np.exp(score) if self.link == "exp" else np.expm1(score))
+            value = float(np.exp(score) if self.link == "exp" else np.expm1(score))
+            return value + sign * self.link_error * abs(value)
         if self.link == "sign":
             return 1.0 if score >= 0 else -1.0
-        return float(expit(score)) if self.link == "logistic" else float(score)
+        if self.link == "logistic":
+            return min(max(float(expit(score)) + sign * self.link_error, 0.0), 1.0)
+        return float(score)
 
 
 def score_constraints(
@@ -86,10 +96,22 @@ def score_constraints(
 ) -> ScoreConstraints | None:
     """Return the constraints of a target that is reached by ``margin`` of its output; None if none are known.
 
-    ``slack``, relative to the output, relaxes them, since targets compare differences of rounded numbers and links
-    round as well. Constraints of a probability among three or more classes are necessary and not sufficient.
+    ``slack``, relative to the output, relaxes them (or tightens them, if negative), since targets compare differences
+    of rounded numbers and links round as well; those of models in single precision round by more, which replaces it.
+    Constraints of a probability among three or more classes are necessary and not sufficient.
     """
-    n_scores = len(structure.parts.base)
+    n_scores, link_error = len(structure.parts.base), 0.0
+    if slack and structure.parts.epsilon > ROUNDING and structure.link not in ("identity", "sign"):
+        link_error = (_LINK_ROUNDINGS + n_scores) * structure.parts.epsilon
+        slack = float(np.copysign(link_error, slack))
+    found = _constrain(structure, target, n_scores, margin, slack)
+    return None if found is None else replace(found, link_error=link_error)
+
+
+def _constrain(
+    structure: ModelStructure, target: Target, n_scores: int, margin: float, slack: float
+) -> ScoreConstraints | None:
+    """Return the constraints of a target, with the slack of the model's own precision; None if none are known."""
     if isinstance(target, Class):
         return None if structure.classes is None else _constrain_class(structure, target, n_scores, margin, slack)
     if structure.classes is not None or n_scores != 1:
@@ -122,7 +144,9 @@ def _constrain_class(
     if not decides and not 0 < low < 1:
         return None
     # p >= low implies p / (p + p_k) >= low for each other class, so score differences are at least logit(low)
-    least = 0.0 if decides else float(logit(low)) - slack
+    least = float(logit(low * (1.0 - slack)))
+    if decides:
+        least = -slack if structure.link == "softmax" else 0.0
     words = [f"the model prefers {classes[k]!r} to {target.label!r}" for k in others]
     if not decides:
         words = ["above"] * len(others)
@@ -137,7 +161,8 @@ def _constrain_output(low: float, high: float, link: str, score: Array, slack: f
     """Return the constraints of an output of one score between two numbers."""
     rows, least, phrases = [], [], []
     for sign, end, word in ((1.0, low, "above"), (-1.0, high, "below")):
-        score_end = score_of(end - sign * slack * abs(end), link, sign) if np.isfinite(end) else None
+        room = slack if link == "logistic" else slack * abs(end)  # a probability may be one less another
+        score_end = score_of(end - sign * room, link, sign) if np.isfinite(end) else None
         if score_end is None:  # satisfied by every score
             continue
         rows.append(sign * score)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import WIDE_ROUNDING
+from gbce._numerics import ROUNDING, WIDE_ROUNDING
 from gbce.base import Array, Target
 from gbce.space import Constraint, Space
 from gbce.trees._cells import CellTrees
@@ -308,7 +308,8 @@ def find_safe_ranges(
     fixed columns are filled in. Categories, booleans and missing values have none. None if score bounds are not
     sufficient for the target, if there are computed columns, or if no range is more than a point.
     """
-    bounds = score_constraints(trees.inside, target)
+    # in single precision, a link may round an output across the target's limit
+    bounds = score_constraints(trees.inside, target, slack=-ROUNDING if trees.epsilon > ROUNDING else 0.0)
     if bounds is None or not bounds.sufficient or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
