@@ -1,6 +1,7 @@
 """Validate option values, keep those that hold for all calls, and format values for messages."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,8 +13,10 @@ _EXACT_INTEGERS = 1e15  # below it every integer is its own double, so that all 
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a plain number (a bool is not)."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    """Whether ``value`` is a plain number (a bool is not, nor is an integer too large for a double)."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, (float, np.integer, np.floating))
 
 
 def is_whole(value: Any) -> bool:

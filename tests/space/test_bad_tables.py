@@ -50,6 +50,7 @@ def with_cell(name, value, data=ROW):
 # --- the row and the rows -----------------------------------------------------------------------------------
 
 BAD_ROWS = {
+    "an integer beyond any double": ("pay", 10**400, r"row: column 'pay' holds an integer above 1e308 in row 0"),
     "unseen level": ("job", "king", r"row: column 'job' holds 'king' in row 0, a level that the data do not have; its"),
     "unseen level of an ordinal": (
         "school",
@@ -284,6 +285,19 @@ BAD_DATA = {
         {"bounds": {"since": ("soon", None)}},
         r"bounds of 'since' must be times, not 'soon'",
     ),
+    "bounds that are years": (
+        DATA,
+        {"bounds": {"since": (2000, None)}},
+        r"bounds of 'since' must be times, not 2000",
+    ),
+    "bounds beyond any double": (
+        DATA,
+        {"bounds": {"pay": (0, 10**400)}},
+        r"feature 'pay': high must be a number or None",
+    ),
+    "a level that is missing": (DATA, {"levels": {"job": ["cook", None]}}, r"levels of 'job': a missing value is no"),
+    "a category as a number": (DATA, {"kinds": {"school": "real"}}, r"'school' holds categories, and real ones are"),
+    "three strings as a boolean": (DATA, {"kinds": {"job": "boolean"}}, r"'job' is declared boolean, but holds 3"),
     "bounds the wrong way": (
         DATA,
         {"bounds": {"school": ("high", "low")}},
@@ -304,6 +318,12 @@ BAD_DATA = {
         {},
         r"'age' holds integers",
     ),
+    "huge ones among objects": (DATA.assign(age=pd.Series([10**20] * N, dtype=object)), {}, r"integers beyond 2\*\*53"),
+    "integers beyond any double": (
+        DATA.assign(age=[10**400] * N),
+        {"kinds": {"age": "real"}},
+        r"an integer above 1e308",
+    ),
     "times too fine": (
         DATA.assign(since=FAR),
         {},
@@ -311,6 +331,8 @@ BAD_DATA = {
     ),
     "lists": (DATA.assign(job=[[1]] * N), {}, r"data: column 'job' holds \[1\], which is neither a number nor a level"),
     "dicts": (DATA.assign(job=[{}] * N), {}, r"data: column 'job' holds \{\}, which is neither a number nor a level"),
+    "bytearrays": (DATA.assign(job=[bytearray(b"a")] * N), {}, r"'job' holds bytearray\(b'a'\), which is neither"),
+    "tuples of lists": (DATA.assign(job=[([1],)] * N), {}, r"'job' holds \(\[1\],\), which is neither a number nor"),
     "all missing": (DATA.assign(pay=NAN), {}, r"data: the columns \['pay'\] hold no value at all\. Drop them"),
     "all missing texts": (DATA.assign(job=None), {}, r"\['job'\] hold no value at all"),
     "all missing strings": (DATA.assign(job=pd.array([None] * N, "string")), {}, r"\['job'\] hold no value at all"),
@@ -339,6 +361,14 @@ BAD_DATA = {
         r"data: column 'pay' .*period.*convert",
     ),
 }
+
+
+def test_types_of_arrow_that_pandas_does_not_find_again_are_refused():
+    pa = pytest.importorskip("pyarrow")
+    for kind, value in ((pa.date32(), "2020-01-01"), (pa.timestamp("us"), "2020-01-01"), (pa.decimal128(5, 1), "1.5")):
+        column = pd.Series(pd.array([value] * N, dtype="string[pyarrow]").astype(pd.ArrowDtype(kind)))
+        with pytest.raises(ValueError, match=r"column 'pay' of .* cannot be returned in its type: convert"):
+            gbce.Space.infer(DATA.assign(pay=column))
 
 
 @pytest.mark.parametrize(("data", "options", "sentence"), BAD_DATA.values(), ids=BAD_DATA)

@@ -69,7 +69,7 @@ def test_an_encoded_point_is_the_code_of_its_row(frame, seed, may):
     x0 = encoded[rng.integers(len(encoded))]
     for x in (encoded, encoded + 2 * space.scale * rng.normal(size=encoded.shape)):
         x = space.project(np.where(np.isnan(x) & ~np.isnan(x0) & (may != "any"), x0, x), x0)
-        fits = np.array([column_holds(frame[label], x[:, j]) for j, label in enumerate(frame.columns)]).all(axis=0)
+        fits = (np.isnan(x) | (np.abs(x) < 2**53)).all(axis=1)  # a float64 has no more integers
         np.testing.assert_array_equal(space.encode(space.decode(x[fits])) if fits.any() else x[fits], x[fits])
 
 
@@ -84,12 +84,37 @@ def test_times_a_century_apart_come_back_to_the_second(unit):
     np.testing.assert_array_equal(space.encode(space.decode(x)), x)
 
 
-def column_holds(column, x):
-    """Whole numbers have a smallest and a largest one."""
-    if column.dtype.kind not in "iu":
-        return np.ones(len(x), dtype=bool)
-    ends = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
-    return np.isnan(x) | ((x >= max(ends.min, -(2**53) + 1)) & (x <= min(ends.max, 2**53 - 1)))
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "UInt8", "uint64", "float16"])
+@pytest.mark.parametrize("options", [{}, {"bounds": "none"}, {"bounds": {"a": (-1e6, 1e6)}}])
+def test_no_point_is_beyond_the_numbers_of_its_column(dtype, options):
+    """They would wrap around: the model would be given 0 where the answer says 256."""
+    top = 60_000 if dtype == "float16" else 120
+    frame = pd.DataFrame({"a": pd.Series(np.linspace(0, top, 50).round()).astype(dtype), "b": np.arange(50.0)})
+    space, model = gbce.Space.infer(frame, **options), lambda rows: rows["a"].to_numpy(dtype=float)
+    x = space.project(np.array([[-700.0, 0.0], [700.0, 0.0], [90_000.0, 0.0]]), space.encode(frame)[20])
+    np.testing.assert_array_equal(model(space.decode(x)), x[:, 0])
+
+
+def test_a_space_adopts_the_range_of_a_column():
+    space = gbce.Space((gbce.Feature("a", "integer"), gbce.Feature("b")))
+    adopted = space.adopt(pd.DataFrame({"a": np.array([3, 100], "int8"), "b": [0.5, 1.0]}))
+    assert (adopted.features[0].low, adopted.features[0].high) == (-128.0, 127.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float[pyarrow]"])
+def test_single_precision_is_written_as_such(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    space = gbce.Space.infer(pd.DataFrame({"a": pd.Series([0.1, 0.2, 0.35] * 5).astype(dtype), "b": np.arange(15)}))
+    assert space.features[0].digits == 2
+    assert space.format(0, float(np.float32(0.1)), exact=True) == "0.1"
+
+
+def test_two_strings_may_be_declared_boolean():
+    frame = pd.DataFrame({"a": ["yes", "no"] * 3, "b": np.arange(6.0)})
+    space = gbce.Space.infer(frame, kinds={"a": "boolean"})
+    assert space.features[0].levels == ("no", "yes")
+    as_it_was(space, frame)
 
 
 @settings(max_examples=50, deadline=None)

@@ -5,6 +5,7 @@ survive the round trip is rejected on input, not when a file is saved.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -20,7 +21,7 @@ from gbce.base import Array
 
 _TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # in seconds, the longest first
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each pandas resolution
-_LARGEST_EXACT = 2**53  # below it every integer has its own double (IEEE 754)
+LARGEST_EXACT = 2**53  # below it every integer has its own double (IEEE 754)
 _MOST_LEVELS_LISTED = 12  # in one message; by hand
 
 # --- times as integers -----------------------------------------------------------------------------------------------
@@ -169,11 +170,8 @@ class Codec:
                 f"{what}: {str(self.label)!r} = {value} cannot be stored in a column of type {self.dtype}, its type in "
                 "the data. Correct the value, or make the column a float in the data."
             )
-        if column.dtype.kind in "iu" and len(x) and np.nanmax(np.abs(x), initial=0.0) >= _LARGEST_EXACT:
-            raise ValueError(
-                f"{what}: column {str(self.label)!r} holds integers beyond 2**53, too large to be distinguished as "
-                "floats. Drop the column if it is an identifier, or make it a category."
-            )
+        if column.dtype.kind in "iu" and len(x) and np.nanmax(np.abs(x), initial=0.0) >= LARGEST_EXACT:
+            raise ValueError(f"{what}: {too_large(self.label)}")
 
     @cached_property
     def _codes(self) -> dict[Any, int]:
@@ -298,6 +296,14 @@ class OneHotCodec:
         }
 
 
+def too_large(label: Any) -> str:
+    """Return the sentence about a column of integers that floats do not tell apart."""
+    return (
+        f"column {str(label)!r} holds integers beyond 2**53, too large to be distinguished as floats. Drop the column "
+        "if it is an identifier, or make it a category."
+    )
+
+
 def read_numbers(column: pd.Series, what: str) -> Array:
     """Convert a column to float64 ``(n,)``, NaN where missing; an error names the first value that is no number."""
     if column.dtype.kind in "fiub":
@@ -310,6 +316,10 @@ def read_numbers(column: pd.Series, what: str) -> Array:
                 raise ValueError(
                     f"{what}: column {str(column.name)!r} holds {show(value)} in row {show(label)} where a number "
                     "is expected. Correct it, or make the column a category in the data as well."
+                )
+            if isinstance(value, int) and abs(value) > sys.float_info.max:
+                raise ValueError(
+                    f"{what}: column {str(column.name)!r} holds an integer above 1e308 in row {show(label)}"
                 )
         x = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
     infinite = np.isinf(x)
@@ -327,10 +337,26 @@ def can_store(x: Array, dtype: str) -> Array:
     kind = pd.api.types.pandas_dtype(dtype)
     if kind.kind not in "iub":
         return np.ones(len(x), dtype=bool)
-    info = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
-    low, high = (info.min, info.max) if info else (0, 1)
+    low, high = ends_of(dtype)
     nullable = not isinstance(kind, np.dtype)
     return ((x == np.round(x)) & (x >= low) & (x <= high)) | (np.isnan(x) & nullable)
+
+
+def ends_of(dtype: str) -> tuple[float, float]:
+    """Return the least and the largest number that a column of this dtype holds."""
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu":
+        return np.iinfo(kind).min, np.iinfo(kind).max
+    if kind.kind == "f":
+        return float(np.finfo(kind).min), float(np.finfo(kind).max)
+    return (0, 1) if kind.kind == "b" else (-math.inf, math.inf)
+
+
+def numpy_dtype(dtype: str) -> "np.dtype[Any]":
+    """Return the dtype of numpy by which a column of this dtype, nullable or not, stores its known values."""
+    kind = pd.api.types.pandas_dtype(dtype)
+    own = getattr(kind, "numpy_dtype", kind)
+    return own if isinstance(own, np.dtype) else np.dtype(object)
 
 
 # --- values as JSON --------------------------------------------------------------------------------------------------

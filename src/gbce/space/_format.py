@@ -14,7 +14,7 @@ import pandas as pd
 from gbce._numerics import ROUNDING
 from gbce._validation import ALL_DIGITS, current_options, printable
 from gbce.base import Array
-from gbce.space._codecs import Codec
+from gbce.space._codecs import Codec, numpy_dtype
 from gbce.space._feature import MOST_DIGITS, Feature, deviations
 from gbce.space._rows import RowCodec
 
@@ -39,8 +39,9 @@ def decimals_of(known: Array, dtype: str = "float64") -> int:
     """Return the decimals with which to write numbers of a column ``(n,)`` without missing values."""
     some = known[:: len(known) // _MOST_VALUES + 1]
     some = some[np.abs(some) < _PLAIN_NUMBERS[1]]
-    single = np.dtype(dtype).itemsize < 8 if dtype.startswith("float") else False
-    tolerance = (float(np.finfo(dtype).eps) if single else ROUNDING) * np.abs(some)
+    kind = numpy_dtype(dtype)
+    single = kind.kind == "f" and kind.itemsize < 8
+    tolerance = (float(np.finfo(kind).eps) if single else ROUNDING) * np.abs(some)
     for decimals in range(_FEW_DECIMALS + 1):
         if (np.abs(np.round(some, decimals) - some) <= tolerance).all():
             return decimals
@@ -166,9 +167,10 @@ def _with_equal_decimals(*texts: str) -> tuple[str, ...]:
 
 def _same_as(codec: Any, value: float) -> Callable[[float], bool]:
     """Return whether another number is stored as the same one in the column."""
-    dtype = codec.dtype if isinstance(codec, Codec) and codec.dtype in ("float32", "float16") else "float64"
-    own = np.dtype(dtype).type(value)
-    return lambda written: bool(np.dtype(dtype).type(written) == own)
+    kind = numpy_dtype(codec.dtype) if isinstance(codec, Codec) else np.dtype(float)
+    stored = kind.type if kind.kind == "f" and kind.itemsize < 8 else float
+    own = stored(value)
+    return lambda written: bool(stored(written) == own)
 
 
 def _unit_text(feature: Feature) -> str:

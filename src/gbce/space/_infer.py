@@ -1,16 +1,17 @@
 """Infer features and codecs from a table and the options of a user: kinds, levels, units and bounds."""
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
 from gbce._numerics import ROUNDING
-from gbce._validation import is_whole, show
+from gbce._validation import is_number, is_whole, show
 from gbce.base import Array
-from gbce.space._codecs import Codec, OneHotCodec, ticks_of
+from gbce.space._codecs import LARGEST_EXACT, Codec, OneHotCodec, ends_of, ticks_of, too_large
 from gbce.space._feature import Feature, Kind, Units, units_of
 from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
@@ -60,6 +61,10 @@ class ColumnOptions:
         known = [name for name in names if name not in grouped] + list(one_hot)
         mappings = ("kinds", "levels", "missing", "labels", "units", "digits")
         read: dict[str, Any] = {what: read_mapping(given[what], what) for what in mappings}
+        read["levels"] = {
+            name: tuple(one) if isinstance(one, Iterable) and not isinstance(one, str) else one
+            for name, one in read["levels"].items()
+        }
         read |= {what: _read_names(what, given[what]) for what in ("immutable", "increase", "decrease")}
         options = cls(
             **read,
@@ -88,8 +93,11 @@ class ColumnOptions:
                 known = ", ".join(map(repr, get_args(Kind)))
                 raise ValueError(f"kinds: {name!r} must be one of {known}, not {kind!r}")
         for name, levels in self.levels.items():
-            if isinstance(levels, str) or not isinstance(levels, Iterable):
+            if not isinstance(levels, tuple):
                 raise ValueError(f"levels of {name!r} must be a list, not {levels!r}")
+            if any(pd.api.types.is_scalar(level) and pd.isna(level) for level in levels):
+                advice = f"missing={{{name!r}: 'any'}} allows it"
+                raise ValueError(f"levels of {name!r}: a missing value is no level; {advice}")
         require_words(self.labels, self.units, self.digits, names)
         for name, pair in self.bounds.items():
             if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
@@ -172,6 +180,7 @@ def columns_of(table: pd.DataFrame, options: ColumnOptions) -> Columns:
             codecs.append(OneHotCodec(tuple(labels), tuple(str(table[label].dtype) for label in labels), base))
             kinds.append("categorical")
         else:
+            _require_restorable(table[by_name[name]].dtype, name)
             kind = _infer_kind(table[by_name[name]], name, options)
             codecs.append(codec_of(table[by_name[name]], kind, options.levels.get(name)))
             kinds.append(kind)
@@ -259,8 +268,25 @@ def _infer_kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
     known = column.dropna()
     _require_homogeneous(known, name)
     if dtype.kind == "O" and len(known) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in known):
+        if any(isinstance(value, int) and abs(value) >= LARGEST_EXACT for value in known):
+            raise ValueError(f"data: {too_large(name)}")
         return "real"
     return "categorical"
+
+
+def _require_restorable(dtype: Any, name: str) -> None:
+    """Reject types of Arrow in a pandas frame that pandas does not find again by their name, and times."""
+    if not isinstance(dtype, pd.ArrowDtype):
+        return
+    try:
+        found = pd.api.types.pandas_dtype(str(dtype)) == dtype
+    except (TypeError, NotImplementedError):
+        found = False
+    if not found or dtype.kind == "M":
+        raise ValueError(
+            f"data: column {name!r} of {dtype} cannot be returned in its type: convert it with "
+            + (".astype('datetime64[us]')" if dtype.kind == "M" else ".astype(float) or .astype(str)")
+        )
 
 
 def _require_homogeneous(known: pd.Series, name: str) -> None:
@@ -275,9 +301,17 @@ def _require_homogeneous(known: pd.Series, name: str) -> None:
             f"data: column {name!r} holds {show(known.iloc[i])} in row {show(known.index[i])} where {expected} is "
             "expected. Correct it, or convert the whole column."
         )
-    odd = next((value for value in known if isinstance(value, (list, dict, set, np.ndarray))), None)
+    odd = next((value for value in known if not _is_hashable(value)), None)
     if odd is not None:
         raise ValueError(f"data: column {name!r} holds {odd!r}, which is neither a number nor a level")
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:  # a list, or a tuple that holds one
+        return False
+    return True
 
 
 def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
@@ -294,6 +328,11 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
         origin, tick, _ = ticks_of(times.astype("int64").tolist(), str(dtype))
         return Codec(label, str(dtype), origin=origin, tick=tick)
     if kind in ("real", "integer"):
+        if isinstance(dtype, pd.CategoricalDtype):
+            raise ValueError(
+                f"data: column {str(label)!r} holds categories, and {kind} ones are numbers: convert it with "
+                ".astype(float)"
+            )
         real = kind == "real" and dtype.kind in "iub"
         return Codec(label, "float64" if real else str(dtype), blank=blank)
     if isinstance(dtype, pd.CategoricalDtype):
@@ -304,8 +343,12 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
             f"column {str(label)!r} is declared ordinal, but the order of its strings is unknown: give "
             f"levels={{{str(label)!r}: [lowest, ..., highest]}}"
         )
-    if kind == "boolean":
+    if kind == "boolean" and levels is None and (dtype.kind == "b" or set(found) <= {0, 1}):
         found = [False, True] if dtype.kind == "b" else [0, 1]
+    elif kind == "boolean" and len(found if levels is None else levels) != 2:
+        raise ValueError(
+            f"data: column {str(label)!r} is declared boolean, but holds {len(found)} different values, not two"
+        )
     return Codec(label, str(dtype), tuple(found if levels is None else levels), blank=blank)
 
 
@@ -331,7 +374,7 @@ def _build_feature(
         frequencies = tuple((counts / counts.sum()).tolist())
     low, high = _read_bounds(name, kind, known, codec, options) if span is None else span[:2]
     has_missing = len(known) < len(x)
-    return Feature(
+    feature = Feature(
         name,
         kind=kind,
         low=low,
@@ -348,6 +391,19 @@ def _build_feature(
         label=options.labels.get(name, ""),
         digits=_read_digits(name, kind, known, codec, options),
     )
+    return as_storable(feature, codec)
+
+
+def as_storable(feature: Feature, codec: Any) -> Feature:
+    """Return a feature whose bounds are those of its column's dtype at most: numbers beyond them would wrap around."""
+    if feature.kind not in ("integer", "real") or isinstance(codec, OneHotCodec):
+        return feature
+    least, most = ends_of(codec.dtype)
+    low = -math.inf if feature.low is None else feature.low
+    high = math.inf if feature.high is None else feature.high
+    if least > max(low, -LARGEST_EXACT):
+        feature = replace(feature, low=float(least))
+    return replace(feature, high=float(most)) if most < min(high, LARGEST_EXACT) else feature
 
 
 def _find_median(known: Array, kind: Kind) -> float:
@@ -383,9 +439,11 @@ def encode_bound(name: str, kind: Kind, bound: Any, codec: Any, what: str = "bou
         return float((codec.levels or ()).index(bound))
     if kind == "datetime":
         try:
-            instant = pd.Timestamp(bound)
+            instant = pd.NaT if is_number(bound) else pd.Timestamp(bound)  # 2020 would be nanoseconds after 1970
         except (TypeError, ValueError):
-            raise ValueError(f"{what} {name!r} must be times, not {bound!r}") from None
+            instant = pd.NaT
+        if instant is pd.NaT:
+            raise ValueError(f"{what} {name!r} must be times, not {bound!r}")
         zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
         if zone is not None and instant.tzinfo is None:
             instant = instant.tz_localize(zone)

@@ -26,7 +26,7 @@ from gbce.space._constraints import (
 from gbce.space._feature import Feature, Kind
 from gbce.space._format import Wording, readable_step
 from gbce.space._frames import Layout
-from gbce.space._infer import ColumnOptions, codec_of, columns_of, read_mapping, require_words
+from gbce.space._infer import ColumnOptions, as_storable, codec_of, columns_of, read_mapping, require_words
 from gbce.space._places import Measuring
 from gbce.space._rows import as_table, has_labels, layout_of, repeated, require_distinct
 from gbce.space._suggest import Assumptions, Suggestions, suggest
@@ -302,7 +302,8 @@ class Space(Wording, Measuring):
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
         )
-        adopted = replace(self, columns=tuple(table.columns), codecs=codecs, layout=layout_of(data, codecs))
+        features, layout = tuple(map(as_storable, self.features, codecs)), layout_of(data, codecs)
+        adopted = replace(self, features=features, columns=tuple(table.columns), codecs=codecs, layout=layout)
         adopted.encode(data, what="data")
         return adopted
 
