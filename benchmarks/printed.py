@@ -75,12 +75,12 @@ def judge_range(case: Case, answer: Any, threshold: float) -> dict[str, Any] | N
         line = np.tile(x, (N_SCANNED, 1))
         line[:, j] = grid
         line = space.project(line, x0)
+        step, grid = grid[1] - grid[0], line[:, j]  # of an integer, the integers
         good = _reaches(case, space.decode(line), threshold)
         at = int(np.argmin(np.abs(grid - x[j])))
         bad = np.flatnonzero(~good)
         first = grid[bad[bad < at].max() + 1] if (bad < at).any() else limits[0][j]
         last = grid[bad[bad > at].min() - 1] if (bad > at).any() else limits[1][j]
-        step = grid[1] - grid[0]
         share.append((high[i] - low[i]) / max(last - first, step))
         whole.append(abs(low[i] - first) <= 1.01 * step and abs(high[i] - last) <= 1.01 * step)
     if len(which) == 2:  # no side of the box can be moved out

@@ -156,6 +156,18 @@ def _promise_refits(files: Files) -> str:
     )
 
 
+def _printed(files: Files) -> str:
+    line, ranges = files.line("printed", "all"), files.table("printed-2")
+    whole = sum(float(one["whole"]) * int(one["answers"]) for one in ranges) / sum(
+        int(one["answers"]) for one in ranges
+    )
+    return (
+        f"{float(line['reached']):.1%} of {line['answers']} rounded answers reach the target, with "
+        f"{line['digits']} digits in the mean; stated reliability {line['stated']}, realised {line['realised']}. Of "
+        f"{sum(int(one['answers']) for one in ranges)} guaranteed ranges in one or two columns {whole:.1%} are whole."
+    )
+
+
 def _answers(files: Files) -> str:
     lines = {line["method"]: line for line in files.table("answers-2")}
     peers = ", ".join(f"{name} {line['valid']}" for name, line in lines.items() if not name.startswith("gbce"))
@@ -251,6 +263,7 @@ QUESTIONS = (
     Question("Is the posterior about the target?", ("target-auto", "target-1", "target-c92b4bd"), _target),
     Question("Do answers keep their reliability under noise?", ("promise-0",), _promise),
     Question("And when the model is refitted?", ("promise-25",), _promise_refits),
+    Question("Are the printed numbers true?", ("printed",), _printed),
     Question("Answers beside DiCE, NICE and treecf", ("answers",), _answers),
     Question("Nearest points of trees beside treecf", ("trees",), _trees),
     Question("Proofs that nothing is cheaper", ("tree-proofs",), _proofs),

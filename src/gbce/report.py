@@ -188,7 +188,9 @@ def _build_decision_section(explanation: Explanation) -> _Section:
             space.format_change(j, explanation.x0[j], v, exact=False)[1] if rule in changed else "="
             for rule, v in zip(table.index, column, strict=True)
         ]
-    meanings = [f"cost: {_COST}", *(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES)]
+    trials = f" ({explanation.evaluation.n_perturb:,} trials of its own)"
+    meanings = [f"cost: {_COST}"]
+    meanings += [f"{one.name}: {one.meaning}{trials * one.has_error}" for one in POINT_FIGURES]
     other = sorted({_describe_own_cost(one.rule) for one in decided} - {""})
     legend = "; ".join([*meanings, *other, "= means unchanged; numbers are rounded, counterfactuals has all digits."])
     further = moved["rule"][~moved["feature"].isin(names)].value_counts()

@@ -148,6 +148,15 @@ def test_a_reliable_one_works_often_under_fresh_noise(asked):
     assert (shares + 4 * np.maximum(errors, 0.02) >= 0.9).all()
 
 
+def test_a_reliable_one_is_shown_with_what_was_promised_and_the_answer_with_its_own_figure(asked):
+    explanation = asked[-1]
+    found, answer = explanation.strategies, explanation.answer
+    assert (found.reliability[found.holds] >= answer.promised).all()
+    same = np.array([np.array_equal(one, answer.decision.x, equal_nan=True) for one in found.x])
+    assert answer.kind != "reliable" or same.any()
+    assert (found.reliability[same & found.holds] == answer.reliability.share).all()
+
+
 def test_the_same_seed_gives_the_same_and_files_keep_them(asked, tmp_path):
     _, explainer, _, target, explanation = asked
     for pool in (True, False):

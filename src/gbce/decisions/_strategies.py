@@ -4,7 +4,7 @@ Draws are reduced to the moves that they need; the sets of moves that most draws
 cheap and a reliable point each, which the model confirms. The result is plain data, see :class:`Strategies`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,7 +57,7 @@ class Strategies:
     x: Array
     outputs: Array  # (p,), of the first model
     reliability: Array  # (p,), probability of reaching under execution noise, from ``copies`` noisy copies
-    holds: Array  # (p,), whether the point is reliable, as :class:`gbce.Reliable` judges
+    holds: Array  # (p,), whether :class:`gbce.Reliable` accepts the point, and these copies confirm it
     strategy: Array  # (p,), which strategy it represents, in the order of shares when they were found; -1 for others
     missed: Array  # (t, d), sets of columns by which no point was found
     proofs: tuple[str, ...]  # t sentences that none can be found, empty without a proof
@@ -108,14 +108,18 @@ def find_strategies(
     decisions: Sequence[Decision],
     policy: Rule | None = None,
     answer: Decision | None = None,
+    share: float | None = None,
 ) -> Strategies | None:
-    """Return the strategies of a posterior under the promise of the ``policy``; None without need, draws or budget."""
+    """Return the strategies of a posterior under the promise of the ``policy``; None without need, draws or budget.
+
+    ``answer`` is a point known to be reliable, and ``share`` its measured reliability.
+    """
     reached = draws.reached[:, 0] & np.isfinite(draws.points.log_correction)
     if query.row.reached[0, 0] or not draws.info.draws_posterior or not reached.any() or draws.ess < ENOUGH_ESS:
         return None
     promise = policy if isinstance(policy, Reliable) else Reliable()
     try:
-        return _Search(query, draws, promise, Judge.of(query, posterior), posterior).run(decisions, answer)
+        return _Search(query, draws, promise, Judge.of(query, posterior), posterior).run(decisions, answer, share)
     except BudgetSpentError:
         return None
 
@@ -126,7 +130,7 @@ class _Search(PointFinder):
 
     posterior: GibbsPosterior
 
-    def run(self, decisions: Sequence[Decision], answer: Decision | None) -> Strategies | None:
+    def run(self, decisions: Sequence[Decision], answer: Decision | None, share: float | None) -> Strategies | None:
         """Label draws, find points of their sets of moves and of few columns, judge and confirm them."""
         labelled = self._label_draws()
         if labelled is None:
@@ -140,7 +144,8 @@ class _Search(PointFinder):
         groups = self._group_starts(self.drop_invalid(np.vstack([known, explored.x])), chosen)
         nearest = self.shrink_all(groups)
         reliable = [*self.find_reliable(groups, nearest), None if answer is None else answer.x]
-        points = self._confirm(nearest, reliable, chosen)
+        measured = {} if answer is None or share is None else {answer.x.tobytes(): share}
+        points = self._confirm(nearest, reliable, chosen, measured)
         return Strategies(
             index=labelled.index,
             weights=np.full(len(labelled.index), 1.0 / len(labelled.index)),
@@ -192,22 +197,31 @@ class _Search(PointFinder):
     # --- confirmation ---------------------------------------------------------------------------------------
 
     def _confirm(
-        self, nearest: Sequence[Array | None], reliable: Sequence[Array | None], chosen: Array
+        self,
+        nearest: Sequence[Array | None],
+        reliable: Sequence[Array | None],
+        chosen: Array,
+        measured: Mapping[bytes, float],
     ) -> dict[str, Array]:
-        """Return the points that the model's own ``predict`` confirms, with their figures, the cheapest first."""
+        """Return the points that the model's own ``predict`` confirms, with their figures, the cheapest first.
+
+        Reliability is that of fresh copies, or as already ``measured`` of a point.
+        """
         held = {one.tobytes() for one in reliable if one is not None}
         points = [one for one in (*nearest, *reliable) if one is not None]
         x = self.drop_invalid(np.array(points).reshape(-1, len(self.x0)))
-        holds = np.array([one.tobytes() in held for one in x], dtype=bool)
-        alone = find_representatives(self._number_strategies(x, chosen), holds, self.cost(x))
-        outputs, reached = self._predict(x, np.isin(np.arange(len(x)), alone))
-        x, outputs, holds = x[reached], outputs[reached], holds[reached]
         scene = Scene(self.query, self.draws, stream(self.query.seed, LISTING, (*self.query.key, 0)))
         noisy = UnderNoise(scene, self.judge.posterior, self.rule.noise, first_only=True)
+        share = noisy.success(x, noisy.draw_offsets(_EFFORT.copies)) if len(x) else np.zeros(0)
+        share = np.array([measured.get(one.tobytes(), own) for one, own in zip(x, share, strict=True)], dtype=float)
+        holds = np.array([one.tobytes() in held for one in x], dtype=bool) & (share >= self.rule.probability)
+        alone = find_representatives(self._number_strategies(x, chosen), holds, self.cost(x))
+        outputs, reached = self._predict(x, np.isin(np.arange(len(x)), alone))
+        x, outputs, holds, share = x[reached], outputs[reached], holds[reached], share[reached]
         return {
             "x": x,
             "outputs": outputs,
-            "reliability": noisy.success(x, noisy.draw_offsets(_EFFORT.copies)) if len(x) else np.zeros(0),
+            "reliability": share,
             "holds": holds,
             "strategy": self._number_strategies(x, chosen),
         }

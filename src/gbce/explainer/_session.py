@@ -372,8 +372,10 @@ class Session:
             return None
         posterior.budget.begin("listing alternatives")
         answer = decided.answer
-        safe = answer.decision if answer is not None and answer.kind == AnswerKind.RELIABLE else None
-        return find_strategies(query, draws, posterior, decided.decisions, self.policy, safe)
+        if answer is None or answer.reliability is None or answer.kind != AnswerKind.RELIABLE:
+            return find_strategies(query, draws, posterior, decided.decisions, self.policy)
+        known = answer.decision, answer.reliability.share
+        return find_strategies(query, draws, posterior, decided.decisions, self.policy, *known)
 
     def _report(
         self,

@@ -162,7 +162,7 @@ def _with_equal_decimals(*texts: str) -> tuple[str, ...]:
     decimals = [len(text.partition(".")[2]) for text in texts]
     if not 0 < max(decimals) <= _FEW_DECIMALS or any("e" in text or "n" in text for text in texts):
         return texts
-    return tuple(f"{_read(text):,.{max(decimals)}f}" for text in texts)
+    return tuple(text if text == "0" else f"{_read(text):,.{max(decimals)}f}" for text in texts)
 
 
 def _same_as(codec: Any, value: float) -> Callable[[float], bool]:

@@ -102,7 +102,7 @@ function columnNumber(value, { digits, scale }, same = null, most = 6) {
 function withEqualDecimals(...texts) {
   const decimals = Math.max(...texts.map((text) => (text.split(".")[1] || "").length));
   if (decimals === 0 || decimals > 3 || texts.some((text) => /[en]/.test(text))) return texts;
-  return texts.map((text) => groupThousands(writtenNumber(text).toFixed(decimals)));
+  return texts.map((text) => text === "0" ? text : groupThousands(writtenNumber(text).toFixed(decimals)));
 }
 
 function shortNumber(value) {
