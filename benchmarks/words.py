@@ -59,7 +59,8 @@ def find_wrong(explanation: gbce.Explanation) -> list[str]:
     if counts[0] != counts[1]:
         wrong.append("the languages have different numbers")
     known, safe = _list_numbers(explanation), answer.safe
-    ranges = [] if safe is None else list(zip(safe.low.tolist(), safe.high.tolist(), strict=True))
+    ends = [] if safe is None else zip(safe.low.tolist(), safe.high.tolist(), strict=True)
+    ranges = [both for both in ends if np.isfinite(both).any()]  # others are not printed
     for found in NUMBER.findall(explanation.to_text()):
         if not _is_known(float(found.replace(",", "")), found, known, ranges):
             wrong.append(f"{found} is in no table: {explanation.to_text()}")

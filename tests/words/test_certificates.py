@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import gbce
-from gbce.predictors import hash_model
+from gbce.predictors import ModelFileError, hash_model
 from gbce.words import Certificate, CertificateError, Result
 from gbce.words._certificate import hash_content
 from support.lending import applicants, declined, explained, explainer, forest
@@ -73,7 +73,10 @@ FORGED = {
     "row reaches": (lambda c: put(c, "row", "reached", value=True), "the row reaches"),
     "cost": (lambda c: put(c, "answer", "cost", value=0.01), "the answer changes"),
     "number of changes": (lambda c: put(c, "answer", "n_changes", value=0), "the answer changes"),
-    "reliability": (lambda c: put(c, "noise", "share", value=0.3), "it still reaches the target with probability"),
+    "reliability": (
+        lambda c: c["noise"].update(share=0.3, low=0.3, high=0.3),
+        "it still reaches the target with probability",
+    ),
     "range": (widen, "every value of"),
     "target": (lambda c: put(c, "target", "options", "probability", value=0.999), "the answer reaches the target"),
 }
@@ -163,6 +166,55 @@ def test_what_is_no_certificate_is_refused(text, tmp_path):
 
 @pytest.mark.parametrize("part", ["space", "target", "row", "answer", "model"])
 def test_a_damaged_part_is_one_sentence(part, certificate, model):
-    broken = forge(certificate, lambda c: c.update({part: {"sha256": c["model"]["sha256"]}}))
     with pytest.raises(CertificateError, match="damaged"):
-        broken.check(model)
+        forge(certificate, lambda c: c.update({part: {"sha256": c["model"]["sha256"]}})).check(model)
+
+
+DAMAGED = {
+    "a claim of one's own": lambda c: put(c, "answer", "approved_by", value="the court"),
+    "an interval beside its share": lambda c: put(c, "noise", "low", value=0.9999),
+    "exact, but not true": lambda c: put(c, "noise", "exact", value="yes"),
+    "negative noise": lambda c: put(c, "noise", "sd", value=-1),
+    "a cost in words": lambda c: put(c, "answer", "cost", value="1"),
+    "a range without columns": lambda c: c.update(safe={"features": [], "low": [], "high": []}),
+    "more ends than columns": lambda c: c["safe"]["low"].append(None),
+    "a proof without a bound": lambda c: c.update(proof={"unattainable": False, "lower": None}),
+    "a proof in words": lambda c: c.update(proof={"unattainable": "false", "lower": None}),
+    "a number too large": lambda c: c["answer"]["x"].__setitem__(0, 10**400),
+    "no numbers": lambda c: put(c, "row", "x", value=None),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED, ids=list(DAMAGED))
+def test_what_no_certificate_can_say_is_damage(what, certificate, model):
+    with pytest.raises(CertificateError, match="the certificate is damaged: "):
+        forge(certificate, DAMAGED[what]).check(model)
+
+
+def test_a_name_that_stands_twice_is_damage(certificate, tmp_path):
+    text = certificate.to_json().replace('"seed"', '"seed": "1", "seed"')
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(CertificateError, match="stands in it twice"):
+        Certificate.load(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(("n", "result"), [(1, Result.UNKNOWN), (500, Result.DENIED), (10_000, Result.DENIED)])
+def test_few_trials_do_not_excuse_a_reliability(n, result, certificate, model):
+    """A certificate cannot widen what is allowed by claiming fewer trials than are usual."""
+    lie = forge(certificate, lambda c: c["noise"].update(share=0.6, low=0.5, high=0.7, n=n, exact=False))
+    assert [one.result for one in lie.check(model) if "with probability" in one.claim] == [result]
+
+
+def test_noise_of_nothing_is_named_as_such(certificate, model):
+    """It is true that an answer without errors still works; the finding says without which."""
+    sure = forge(certificate, lambda c: c["noise"].update(sd=0, share=1.0, low=1.0, high=1.0))
+    assert any("probability 1.000 under noise of 0 scales" in str(one) for one in sure.check(model))
+
+
+def test_a_pickle_is_not_taken_for_a_damaged_certificate(certificate, tmp_path):
+    import joblib
+
+    joblib.dump(forest(), tmp_path / "m.joblib")
+    claimed = forge(certificate, lambda c: put(c, "model", "sha256", value=hash_model(tmp_path / "m.joblib")))
+    with pytest.raises(ModelFileError, match="is a pickle"):
+        claimed.check(tmp_path / "m.joblib")

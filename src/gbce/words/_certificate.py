@@ -15,6 +15,7 @@ import numpy as np
 
 from gbce import __version__
 from gbce._numerics import JUDGING, stream
+from gbce._validation import printable
 from gbce.base import Array, Target
 from gbce.budget import Budget
 from gbce.decisions import Nearest
@@ -34,7 +35,15 @@ _SAME = 1e-6  # relative difference of outputs and costs that another processor 
 _TRIALS = 4_000  # fresh trials of a reliability: its standard error is at most 0.008
 _SIGMAS = 4.0  # of both errors that a claimed reliability may be off: by chance once in 16,000 checks
 _SLACK = 2e-3  # and of rounding, beyond that
+_FEWEST = 1_000  # trials of a claimed reliability that allow for its own error: the default of ``Evaluation``
 _PARTS = {"format", "model", "space", "target", "row", "answer", "noise", "safe", "proof", "seed", "made", "digest"}
+_POINT = {"x", "values", "output", "reached"}
+_KEYS = {  # of the parts, so that nothing stands in a certificate that is not checked
+    "model": {"sha256", "name", "classes"}, "row": _POINT, "answer": _POINT | {"cost", "n_changes"},
+    "noise": {"sd", "share", "low", "high", "n", "exact"}, "safe": {"features", "low", "high"},
+    "proof": {"unattainable", "lower"}, "made": {"by", "receipt"},
+}  # fmt: skip
+_OPTIONAL = ("noise", "safe", "proof")
 
 
 class CertificateError(ValueError):
@@ -60,7 +69,7 @@ class Finding:
     CONFIRMED, DENIED, UNKNOWN = Result.CONFIRMED, Result.DENIED, Result.UNKNOWN
 
     def __str__(self) -> str:
-        return f"{self.result}: {self.claim}" + (f" ({self.detail})" if self.detail else "")
+        return printable(f"{self.result}: {self.claim}" + (f" ({self.detail})" if self.detail else ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +98,17 @@ class Certificate:
             raise CertificateError("this is not a certificate written by gbce")
         if set(self.content) != _PARTS:
             raise CertificateError(f"the certificate is damaged: it must have the parts {sorted(_PARTS)}")
+        for name, keys in _KEYS.items():
+            part = self.content[name]
+            if not (part is None and name in _OPTIONAL) and (not isinstance(part, dict) or set(part) != keys):
+                raise CertificateError(f"the certificate is damaged: its part {name!r} must have {sorted(keys)}")
 
     @classmethod
     def load(cls, path: str | Path) -> "Certificate":
         """Read a certificate from a file."""
         try:
-            return cls(json.loads(Path(path).read_text(encoding="utf-8")))
+            text = Path(path).read_text(encoding="utf-8")
+            return cls(json.loads(text, object_pairs_hook=_read_once))
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             raise CertificateError(f"{path} is not a certificate: it is not JSON") from None
 
@@ -124,17 +138,18 @@ class Certificate:
         """
         if hash_model(model) != self.content["model"].get("sha256"):
             return [Finding("the model file is the one that the certificate names", Result.DENIED, "its hash differs")]
+        loaded = load_model(model, trust_pickle=trust_pickle)
         try:
-            claims = _Claims.read(self.content, load_model(model, trust_pickle=trust_pickle))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            if isinstance(error, FileError):
+            claims = _Claims.read(self.content, loaded)
+            found = [*claims.check_points(), *claims.check_reliability(), *claims.check_safe(), *claims.check_proof()]
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            if isinstance(error, (FileError, CertificateError)):
                 raise
             raise CertificateError(f"the certificate is damaged: {type(error).__name__} {error}") from None
         same = _compare("the certificate is unchanged since it was written", self.content["digest"] == self.digest,
                         "its digest differs")  # fmt: skip
         named = Finding("the model file is the one that the certificate names", Result.CONFIRMED)
-        return [named, same, *claims.check_points(), *claims.check_reliability(), *claims.check_safe(),
-                *claims.check_proof()]  # fmt: skip
+        return [named, same, *found]
 
 
 # --- making a certificate --------------------------------------------------------------------------------------------
@@ -273,7 +288,8 @@ class _Claims:
         columns, own = (f"{n} column{'s' * (n != 1)}" for n in (claimed["n_changes"], changed))
         found.append(_compare(
             f"the answer changes {columns} at a cost of {claimed['cost']:.6g}",
-            changed == claimed["n_changes"] and _is_close(cost, claimed["cost"]), f"{own}, {cost:.6g}",
+            type(claimed["n_changes"]) is int and changed == claimed["n_changes"] and _is_close(cost, claimed["cost"]),
+            f"{own}, {cost:.6g}",
         ))  # fmt: skip
         return found
 
@@ -282,14 +298,21 @@ class _Claims:
         claimed = self.content["noise"]
         if claimed is None:
             return []
+        stated, n = float(claimed["share"]), int(claimed["n"])
+        if type(claimed["exact"]) is not bool or not float(claimed["low"]) <= stated <= float(claimed["high"]):
+            raise ValueError("a reliability lies within its interval, and is exact or not")
         shifts = offsets(claimed["sd"], self.space, stream(0, JUDGING, (1,)), _TRIALS)
         trials = evaluate_under_noise(self.posterior, self.space, self.x[None, :], shifts, first_only=True)
-        share, stated = float(trials.reached.mean()), float(claimed["share"])
-        spread = max(stated * (1 - stated), share * (1 - share))
-        inverse = 0.0 if claimed["exact"] else 1.0 / max(int(claimed["n"]), 1)
-        off = _SIGMAS * sqrt(spread * (1.0 / _TRIALS + inverse)) + _SLACK
-        return [_compare(f"it still reaches the target with probability {stated:.3f} under the stated noise",
-                         abs(share - stated) <= off, f"{share:.3f} in {_TRIALS:,} fresh trials")]  # fmt: skip
+        share = float(trials.reached.mean())
+        spread, gap = max(stated * (1 - stated), share * (1 - share)), abs(share - stated)
+        known = 0.0 if claimed["exact"] else 1.0 / max(n, _FEWEST)
+        result, sd = Result.DENIED, " ".join(f"{one:g}" for one in np.ravel(claimed["sd"]))
+        if gap <= _SIGMAS * sqrt(spread * (1.0 / _TRIALS + known)) + _SLACK:
+            result = Result.CONFIRMED
+        elif not claimed["exact"] and 0 < n < _FEWEST and gap <= _SIGMAS * sqrt(spread * (1.0 / _TRIALS + 1.0 / n)):
+            result = Result.UNKNOWN  # too few trials were made to tell
+        claim = f"it still reaches the target with probability {stated:.3f} under noise of {sd} scales of each column"
+        return [Finding(claim, result, f"{share:.3f} in {_TRIALS:,} fresh trials")]
 
     def check_safe(self) -> list[Finding]:
         """Check that every row in the stated ranges is proved to reach the target."""
@@ -297,6 +320,8 @@ class _Claims:
         if claimed is None:
             return []
         text = f"every value of {', '.join(claimed['features'])} in the stated ranges reaches the target"
+        if not len(claimed["features"]) == len(claimed["low"]) == len(claimed["high"]) > 0:
+            raise ValueError("a range has two ends for each of its columns")
         trees = self.posterior.read_trees()
         if trees is None or (self.target.reads_classes and self.posterior.predictors[0].decide_always):
             return [Finding(text, Result.UNKNOWN, "the model cannot be read as trees")]
@@ -329,6 +354,8 @@ class _Claims:
         claimed = self.content["proof"]
         if claimed is None:
             return []
+        if type(claimed["unattainable"]) is not bool or not (claimed["unattainable"] or np.isfinite(claimed["lower"])):
+            raise ValueError("a proof says that nothing reaches the target, or has a bound")
         row = self.space.frame(self.x0[None, :]).iloc[0]
         fresh = self.explainer.explain(row, replace_bound(self.target), rules=[Nearest(prove=True)], posterior=False,
                                        seed=0, progress=False)  # fmt: skip
@@ -349,6 +376,14 @@ class _Claims:
         if least < lower * (1 - _SAME):
             return [Finding(text, Result.DENIED, f"a row at a cost of {least:.6g} was found")]
         return [Finding(text, Result.UNKNOWN, "only a lower bound below it was proved")]
+
+
+def _read_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; programs differ in which of two equal names they read."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise CertificateError("the certificate is damaged: a name stands in it twice")
+    return found
 
 
 def replace_bound(target: Target) -> Target:
