@@ -83,3 +83,49 @@ def test_a_function_leaves_its_name_in_a_file():
     assert again.halfspaces() == []
     with pytest.raises(ValueError, match="was a function, and functions are not stored in files"):
         again.holds(space, space.encode(DATA))
+
+
+# --- times -------------------------------------------------------------------------------------------------------
+
+START = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(200), "D")
+STAYS = pd.DataFrame(
+    {"start": START, "end": START + pd.to_timedelta(RNG.integers(5, 90, 200), "D"), "pay": DATA["pay"]}
+)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("least", [0, 50])
+def test_times_of_a_constraint_are_counted_from_the_same_instant(zone, least):
+    """Each column has its own first day: their counts alone would say that most stays end before they start."""
+    frame = STAYS.assign(start=STAYS["start"].astype("datetime64[s]"))
+    frame[["start", "end"]] = frame[["start", "end"]].apply(
+        lambda column: column.dt.tz_localize("UTC").dt.tz_convert(zone)
+    )
+    space = gbce.Space.infer(frame, constraints=(f"end - start >= {least}",))
+    assert (space.check(frame)["row"].tolist()) == np.flatnonzero(
+        (STAYS["end"] - STAYS["start"]).dt.days < least
+    ).tolist()
+    pd.testing.assert_frame_equal(space.decode(space.encode(frame)), frame)
+    x0 = space.encode(frame)[0] if least == 0 else space.encode(frame)[np.argmax(frame["end"] - frame["start"])]
+    moved = space.decode(space.project(x0 + RNG.normal(size=(300, 3)) * 30 * space.scale, x0))
+    assert ((moved["end"] - moved["start"]).dt.days >= least).all()
+
+
+def test_times_are_computed_from_times():
+    frame = STAYS.assign(days=(STAYS["end"] - STAYS["start"]).dt.days, due=STAYS["end"] + pd.Timedelta(days=30))
+    space = gbce.Space.infer(frame, computed={"days": "end - start", "due": "end + 30"})
+    assert len(space.check(frame)) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "rule", "sentence"),
+    [
+        (STAYS["end"] + pd.to_timedelta(np.arange(200), "h"), "start <= end", "which have different steps"),
+        (STAYS["end"].dt.tz_localize("UTC"), "start <= end", "or only some a time zone"),
+        (STAYS["end"], "if pay > 0.5 then end <= 100", r"relates the times \['end'\] to a number"),
+        (STAYS["end"], "start + end <= pay", "relates the times"),
+    ],
+)
+def test_times_that_have_no_common_count_are_refused(end, rule, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        gbce.Space.infer(STAYS.assign(end=end), constraints=[rule])

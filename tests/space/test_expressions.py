@@ -263,3 +263,24 @@ def test_reckoning_with_texts_is_refused_with_a_sentence(text):
 def test_division_by_zero_is_no_error():
     assert math.isnan(said("(a - a) / (a - a)")[0])
     assert said("1 / (a - 1) > 2") == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["\u00b5", "\u53ce\u5165\uff11", "e\u0301cart"])
+def test_names_that_python_would_write_otherwise_are_those_of_the_columns(name):
+    """Python reads the micro sign as a Greek letter, and full-width digits as plain ones."""
+    assert name.isidentifier()
+    assert names_in(f"{name} <= 2 * a + {name}") == (name, "a")
+    assert evaluate(f"{name} == 1", {name: np.array([1.0, 2.0])}.__getitem__).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("text", ["'%2000000000d' % a == 'x'", "job % 3 == 'x'", "size ** size ** size > 0"])
+def test_neither_formats_nor_powers_of_levels_take_memory(text):
+    values = VALUES | {
+        "job": np.array(["%2000000000d", "cook", math.nan], dtype=object),
+        "size": np.array([10**9, 10**9, math.nan], dtype=object),
+    }
+    if "size" in text:
+        assert evaluate(text, values.__getitem__).tolist() == [True, True, False]
+    else:
+        with pytest.raises(ValueError, match="mixes strings and numbers or does arithmetic on strings"):
+            evaluate(text, values.__getitem__)

@@ -7,9 +7,10 @@ survive the round trip is rejected on input, not when a file is saved.
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -121,6 +122,25 @@ class Codec:
     def precise(self) -> bool:
         """Whether the column stores every float64 exactly."""
         return self.levels is None and not self.tick and self.dtype in ("float64", "Float64")
+
+    @property
+    def has_zone(self) -> bool:
+        """Whether its times have a time zone."""
+        return unit_and_zone(self.dtype)[1] is not None
+
+    @property
+    def step(self) -> Fraction:
+        """For times: the seconds that are encoded as one."""
+        return Fraction(self.tick, _PER_SECOND[unit_and_zone(self.dtype)[0]])
+
+    @property
+    def start(self) -> int:
+        """For times: the last full second, since 1970, before the instant that is encoded as zero."""
+        return self.origin // _PER_SECOND[unit_and_zone(self.dtype)[0]]
+
+    def counted_from(self, start: int) -> "Codec":
+        """Return the codec of times with another :attr:`start` as zero."""
+        return replace(self, origin=start * _PER_SECOND[unit_and_zone(self.dtype)[0]])
 
     def encode(self, table: pd.DataFrame, what: str) -> Array:
         """Encode the column as float64 ``(n,)``, NaN where a value is missing."""

@@ -410,6 +410,15 @@ def as_computed(given: Mapping[str, Any] | None, names: tuple[str, ...]) -> tupl
     return tuple(ready)
 
 
+def compared_columns(constraints: Any, computed: Any, names: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
+    """Return each expression among constraints, and each formula as one, with the columns ``names`` that it relates."""
+    others, _ = read_transitions(constraints, names)
+    texts = [one for one in as_constraints(others, names) if isinstance(one, ExpressionConstraint)]
+    formulas = [one for one in as_computed(computed, names) if one.function is None and "`" not in one.name]
+    found = [*(one.text for one in texts), *(f"`{one.name}` == ({one.text})" for one in formulas)]
+    return [(text, frozenset(names_in(text))) for text in found]
+
+
 # --- consistency of linear constraints -------------------------------------------------------------------------------
 
 

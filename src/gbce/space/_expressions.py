@@ -8,7 +8,8 @@ expressions are also returned as coefficients and half-spaces.
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
@@ -41,9 +42,27 @@ def _take_maximum(*parts: Any) -> Any:
     return reduce(np.maximum, parts)
 
 
+def _as_number(value: Any) -> Any:
+    """Return numbers as they are, and levels that are numbers as floats: powers of integers have no bound."""
+    array = np.asarray(value)
+    if array.dtype.kind in "iufb":
+        return value
+    if any(isinstance(one, (str, bytes)) for one in array.flat):  # which % would format
+        raise TypeError(f"{value!r:.40} is no number")
+    return array.astype(float)
+
+
+def _take_remainder(a: Any, b: Any) -> Any:
+    return _as_number(a) % _as_number(b)
+
+
+def _take_power(a: Any, b: Any) -> Any:
+    return _as_number(a) ** _as_number(b)
+
+
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+    ast.FloorDiv: operator.floordiv, ast.Mod: _take_remainder, ast.Pow: _take_power,
 }  # fmt: skip
 COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.LtE: at_most, ast.Lt: operator.lt, ast.GtE: _at_least, ast.Gt: operator.gt,
@@ -61,6 +80,7 @@ HalfSpace = tuple[dict[str, float], float]  # coefficients by column, and the bo
 _VARIADIC = ("min", "max")  # take two arguments or more, the other functions one
 LISTS = (ast.Tuple, ast.List, ast.Set)
 _IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
+_NAME = r"[^\W\d](?:\w|[^\x00-\x7f])*"  # accents may be characters of their own
 _QUOTED = r"'[^']*'|\"[^\"]*\""
 # Chosen by hand, far beyond what anybody writes:
 _DEEPEST_NESTING = 300  # levels of an expression; evaluation recurses, and Python allows 1000 calls
@@ -85,13 +105,14 @@ def parse(text: str) -> Expression:
     names: dict[str, str] = {}
 
     def replace_name(match: re.Match[str]) -> str:
-        if match.group(1) is None:
-            return match.group(0)  # a quoted string
-        key = f"_column_{match.group(1).encode().hex()}"  # the same for every mention
-        names[key] = match.group(1)
+        name = match["quoted"] or match["name"]
+        if name is None or (name == match["name"] and unicodedata.is_normalized("NFKC", name)):
+            return match.group(0)  # a string, or a name that Python reads as it is written
+        key = f"_column_{name.encode().hex()}"  # the same for every mention
+        names[key] = name
         return key
 
-    source = re.sub(rf"{_QUOTED}|`([^`]+)`", replace_name, text).strip()
+    source = re.sub(rf"{_QUOTED}|`(?P<quoted>[^`]+)`|(?P<name>{_NAME})", replace_name, text).strip()
     implication = _IF_THEN.match(re.sub(_QUOTED, lambda quoted: "'" * len(quoted.group(0)), source))
     if implication:
         condition, consequence = (source[slice(*implication.span(part))] for part in ("condition", "consequence"))
@@ -214,6 +235,14 @@ def halfspaces(text: str, *, complete: bool = False) -> list[HalfSpace]:
     pairs = [pair for part in parts for pair in comparisons(part) if complete or not isinstance(pair[0], ast.Eq)]
     found = [half for pair in pairs for half in inequalities(*pair, parsed.names) or ()]
     return [half for half in found if complete or half[0]]
+
+
+def depends_on_origin(text: str, columns: Collection[str]) -> bool:
+    """Whether a comparison in an expression changes when the same number is added to all of some ``columns``."""
+    parsed = parse(text)
+    pairs = [pair for node in ast.walk(parsed.tree) if isinstance(node, ast.Compare) for pair in comparisons(node)]
+    halves = [half for pair in pairs for half in inequalities(*pair, parsed.names) or ()]
+    return any(abs(sum(weights.get(name, 0.0) for name in columns)) > ROUNDING for weights, _ in halves)
 
 
 def ordered_pairs(text: str) -> list[tuple[str, str]] | None:

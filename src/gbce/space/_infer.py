@@ -1,7 +1,7 @@
 """Infer features and codecs from a table and the options of a user: kinds, levels, units and bounds."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
@@ -12,6 +12,8 @@ from gbce._numerics import ROUNDING
 from gbce._validation import is_number, is_whole, show
 from gbce.base import Array
 from gbce.space._codecs import LARGEST_EXACT, Codec, OneHotCodec, ends_of, ticks_of, too_large
+from gbce.space._constraints import compared_columns
+from gbce.space._expressions import depends_on_origin
 from gbce.space._feature import Feature, Kind, Units, units_of
 from gbce.space._format import decimals_of
 from gbce.space._rows import group_levels, groups_of
@@ -46,6 +48,7 @@ class ColumnOptions:
     labels: Mapping[str, str]
     units: Mapping[str, str]
     digits: Mapping[str, int]
+    compared: Sequence[tuple[str, frozenset[str]]] = ()  # expressions, with the columns that each relates
     all_bounds: str | None = None
     table: bool = False
 
@@ -66,12 +69,14 @@ class ColumnOptions:
             for name, one in read["levels"].items()
         }
         read |= {what: _read_names(what, given[what]) for what in ("immutable", "increase", "decrease")}
+        computed = read_mapping(given["computed"], "computed")
         options = cls(
             **read,
             bounds={} if for_all else read_mapping(bounds, "bounds"),
             scale=read_mapping(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
-            computed=frozenset(read_mapping(given["computed"], "computed")),
+            computed=frozenset(computed),
+            compared=compared_columns(given["constraints"], computed, tuple(known)),
             all_bounds=bounds if for_all else None,
             table=given["table"],
         )
@@ -184,6 +189,7 @@ def columns_of(table: pd.DataFrame, options: ColumnOptions) -> Columns:
             kind = _infer_kind(table[by_name[name]], name, options)
             codecs.append(codec_of(table[by_name[name]], kind, options.levels.get(name)))
             kinds.append(kind)
+    codecs = _align_times(codecs, names, options.compared)
     x = np.column_stack([codec.encode(table, "data") for codec in codecs])
     if len(x) < 2:
         raise ValueError(f"data must have at least two rows to read units from, not {len(x)}")
@@ -202,6 +208,32 @@ def columns_of(table: pd.DataFrame, options: ColumnOptions) -> Columns:
     free = [(name, span) for name, span in spans.items() if name not in fixed and span is not None]
     notes = (*(describe_spans(free) if options.table else ()), *describe_units(measured))
     return Columns(tuple(features), tuple(codecs), constant, Assumptions(notes) if options.table or notes else None)
+
+
+def _align_times(codecs: list[Any], names: Sequence[str], compared: Sequence[tuple[str, frozenset[str]]]) -> list[Any]:
+    """Return codecs that count the times of one expression from the same instant; reject those of unequal steps."""
+    times = {name: codec for name, codec in zip(names, codecs, strict=True) if isinstance(codec, Codec) and codec.tick}
+    aligned: set[str] = set()
+    for text, related in compared:
+        own = [name for name in names if name in times and name in related]
+        kinds = {(times[name].step, times[name].has_zone) for name in own}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{text!r} relates the times {own}, which have different steps, or only some a time zone: round them "
+                "in the data, e.g. with .dt.floor('D'), or give a function of the frame"
+            )
+        if depends_on_origin(text, own):
+            raise ValueError(
+                f"{text!r} relates the times {own} to a number, and a time is none: relate times to each other, limit "
+                "them with bounds=, or give a function of the frame"
+            )
+        aligned |= set(own) if len(own) > 1 else set()
+    if not aligned:
+        return codecs
+    start = min(times[name].start for name in aligned)
+    return [
+        times[name].counted_from(start) if name in aligned else codec for name, codec in zip(names, codecs, strict=True)
+    ]
 
 
 def _choose_units(

@@ -4,7 +4,7 @@ Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is
 by their positions, times in their unit, NaN where a value is missing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -165,7 +165,8 @@ class Space(Wording, Measuring):
         constraints : list of str or callable
             Constraints that the row and every draw satisfy: ``"debt <= 0.4 * income"``, ``"if job == 'none' then hours
             == 0"``, or functions of the frame that return booleans. ``"never degree 'Master' -> 'Bachelor'"`` forbids a
-            transition: a row with the first level never gets the second.
+            transition: a row with the first level never gets the second. Times are related to times only, and their
+            difference is counted in the steps that printing the space shows: ``"end - start <= 30"``.
         computed : mapping of str to str or callable
             Columns computed from others, such as ``{"total": "a + b"}``: they are recomputed for every draw.
         one_hot : mapping of str to list of str, or str
@@ -191,6 +192,7 @@ class Space(Wording, Measuring):
         array([ 1., 10.])
         """
         table = as_table(data, "data")
+        constraints = list(constraints) if isinstance(constraints, Iterator) else constraints  # it is read twice
         require_distinct([str(label) for label in table.columns], "data")
         options = ColumnOptions.of(
             tuple(map(str, table.columns)),
@@ -203,6 +205,7 @@ class Space(Wording, Measuring):
             levels=levels,
             missing=missing,
             one_hot=one_hot,
+            constraints=constraints,
             computed=computed,
             labels=labels,
             units=units,
