@@ -175,6 +175,9 @@ def test_columns_have_the_labels_units_and_digits_of_the_space(browser, tmp_path
         lines = page.locator("#plan-table tbody tr").all()[:-1]
         shown = [tuple(line.locator("th, td").nth(k).text_content() for k in (0, 1, 3)) for line in lines]
         assert sorted(shown) == sorted((space.label(j), *space.format_change(j, x0[j], x[j])) for j in changed)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        now = page.locator(".column .who .small").all_text_contents()
+        assert sorted(now) == sorted(f" now {space.format(j, x0[j])}" for j in range(2))
         page.locator("[data-chip='1']").click()  # the line of Python has the column's own name
         assert "keep=['inc']" in page.locator("#python-line").text_content()
         assert page.complaints == []
@@ -182,6 +185,8 @@ def test_columns_have_the_labels_units_and_digits_of_the_space(browser, tmp_path
         text = page.locator("body").inner_text()
         assert "Loan-to-value ratio" in text
         assert "ltv" not in text
+        for j in changed:
+            assert f"{space.label(j)}: {' → '.join(space.format_change(j, x0[j], x[j], unit=False))}" in text
         assert page.complaints == []
 
 

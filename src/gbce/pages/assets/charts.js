@@ -98,7 +98,7 @@ function changeBar(column) {
   bar.append(ghost, fillOf);
   const share = make("span", { class: "share" });
   const node = make("li", {}, make("span", { class: "name", title: column.name }, shorten(column.name, 48)), bar, share);
-  const unit = column.kind === "datetime" ? " days" : column.levels && !column.unordered ? " levels" : column.unit ? ` ${column.unit}` : "";
+  const unit = column.kind === "datetime" ? " days" : column.levels && !column.unordered ? " levels" : unitText(column.unit);
   const update = (after, before, most) => {
     fillOf.style.width = `${100 * Math.min(after / column.scale / most, 1) || 0}%`;
     ghost.hidden = !(before >= 0);

@@ -74,7 +74,13 @@ function numberText(value, digits = 6) {
 
 function decimalText(value, decimals) {
   const power = 10 ** Math.max(-decimals, 0), rounded = Number((value / power).toFixed(Math.max(decimals, 0))) * power + 0;
-  return groupThousands(rounded.toFixed(Number.isInteger(rounded) ? 0 : Math.max(decimals, 0)));
+  const text = rounded.toFixed(Math.max(decimals, 0));
+  return groupThousands(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+}
+
+// What follows a number: the unit after a blank, percent without one.
+function unitText(unit) {
+  return unit ? `${unit.startsWith("%") ? "" : " "}${unit}` : "";
 }
 
 function writtenNumber(text) {

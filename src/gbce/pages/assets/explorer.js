@@ -58,8 +58,7 @@ function changesOf(i, fewest = 6) {
       then = column.text(to, fewest, same);
     }
     if (column.kind === "real" && from !== to) [now, then] = withEqualDecimals(now, then);
-    const unit = column.unit && to === to ? `${column.unit.startsWith("%") ? "" : " "}${column.unit}` : "";
-    return { column, from, to, texts: [now, then + unit] };
+    return { column, from, to, texts: [now, to === to ? then + unitText(column.unit) : then] };
   });
 }
 
@@ -300,7 +299,7 @@ function columnControls(column) {
       range.push(make("label", { for: `${id}-${side}` }, word), ends[side]);
     }
   }
-  const unit = column.unit ? ` ${column.unit}` : "";
+  const unit = unitText(column.unit);
   const step = column.unordered ? "any other level" : `a change of ${shortNumber(column.scale)}${
     column.kind === "datetime" ? " days" : column.levels ? " levels" : unit}`;
   const line = make("div", { class: "column", "data-name": column.name.toLowerCase(), role: "group",

@@ -39,6 +39,11 @@ function valueText(j, value, exact = false) {
   return value < 0 ? "missing" : feature.levels[value];
 }
 
+function moveText(j, from, to) {
+  const texts = [valueText(j, from), valueText(j, to, true)];
+  return (features[j].kind === "number" ? withEqualDecimals(...texts) : texts).join(" → ");
+}
+
 const isMissing = (j, value) => (features[j].kind === "number" ? Number.isNaN(value) : value < 0);
 
 // How far a column moves, in units of its scale: with a sign where it has an order.
@@ -71,7 +76,7 @@ function sayChanges(decision, most = MOST_WORDS) {
   const moved = changesOf(decision).filter((one) => !features[one.j].follows);
   if (!moved.length) return "nothing";
   const said = moved.slice(0, most)
-    .map(({ j, from, to }) => `${features[j].name}: ${valueText(j, from)} → ${valueText(j, to, true)}`);
+    .map(({ j, from, to }) => `${features[j].name}: ${moveText(j, from, to)}`);
   const more = moved.length - said.length;
   return said.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }
@@ -290,7 +295,7 @@ function sayMove({ j, units, by, to }) {
   const way = up === n ? "raised" : up === 0 ? "lowered" : `raised in ${up}, lowered in ${n - up}`;
   const middle = median(by);
   if (Number.isNaN(middle)) return `${way}; median ${signed(median(units))} units`;
-  return `${way}; median ${signed(middle)}${features[j].unit ? ` ${features[j].unit}` : ""}`;
+  return `${way}; median ${signed(middle)}${unitText(features[j].unit)}`;
 }
 
 const signed = (value) => (value > 0 ? `+${shortNumber(value)}` : shortNumber(value).replace("-", "−"));
@@ -747,7 +752,7 @@ function wholeRow(row, answer) {
     if (box.open && !box.querySelector("dl")) {
       box.append(make("dl", { class: "facts" }, features.map((feature, j) => [
         make("dt", {}, feature.name + (feature.fixed ? " (stays)" : "")),
-        make("dd", {}, valueText(j, feature.values[row]) + (to.has(j) ? ` → ${valueText(j, to.get(j), true)}` : "")),
+        make("dd", {}, to.has(j) ? moveText(j, feature.values[row], to.get(j)) : valueText(j, feature.values[row])),
       ])));
     }
   });
