@@ -158,6 +158,8 @@ def test_what_is_proved_out_of_reach_is_not_sampled(tmp_path):
     row = int(np.argmin(X[:, 0] + X[:, 1]))
     explainer = gbce.Explainer(model, frame, space=gbce.Space.infer(frame, bounds="data", immutable=["a", "b"]))
     found = explainer.explain(frame.iloc[row], True, seed=0)
+    named = gbce.Explainer(model, frame, space=explainer.space, eta="auto").explain(frame.iloc[row], True, seed=0)
+    assert named.summary() == found.summary()
     assert found.proof.kind == "linear"
     assert found.n_model_rows < 0.5 * gbce.SMC().usual_rows  # five times as many would go into seeking eta
     assert found.diagnostics["sampling_note"].endswith("no row can reach the target; widen the bounds, or ask for less")

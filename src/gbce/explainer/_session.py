@@ -30,7 +30,7 @@ from gbce.decisions import (
 )
 from gbce.draws import Covering, Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
-from gbce.eta import Calibration, EtaRule, ModelError, as_eta
+from gbce.eta import AUTO, Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import Answering, Decided, Prover, state_proof
 from gbce.explainer._follow_up import ADVICE, require_own
 from gbce.explainer._notes import (
@@ -91,7 +91,7 @@ class Session:
     evaluation: Evaluation
     mixture: Mixture
     eta_rule: EtaRule | None
-    eta_assumed: bool
+    eta_is_auto: bool
     on_table: bool
     models: Sequence[Any]
     predictors: tuple[Predictor, ...]
@@ -116,7 +116,7 @@ class Session:
         if posterior or isinstance(self.sampler, SearchOnly):  # it already searches only
             return self
         rule = self.eta_rule
-        if rule is not None and not (isinstance(rule, ModelError) or self.eta_assumed):
+        if rule is not None and not (isinstance(rule, ModelError) or self.eta_is_auto):
             raise ValueError(f"posterior=False needs a number as eta: {rule.label} needs draws")
         return self._without_posterior
 
@@ -124,7 +124,7 @@ class Session:
         """Whether a budget is too small for the usual run, and nothing was chosen that one search cannot give."""
         if budget.max_rows is None or budget.rows_left >= FEW_ROWS * sum(one.questions() for one in predictors):
             return False
-        if self.eta_rule is not None and not self.eta_assumed:
+        if self.eta_rule is not None and not self.eta_is_auto:
             return False
         if not all(one.readable for one in self.readers):
             others = rules != _DEFAULT_RULES and not all(isinstance(rule, Nearest) for rule in rules)
@@ -141,7 +141,7 @@ class Session:
     @cached_property
     def _without_posterior(self) -> "Session":
         """The same session with a search in place of the sampler."""
-        rule = None if self.eta_assumed else self.eta_rule
+        rule = None if self.eta_is_auto else self.eta_rule
         return replace(self, sampler=SearchOnly(modes=self.refits is not None), sums_if_few=False, eta_rule=rule)
 
     def under(self, space: Space, mixture: Mixture, effort: Effort) -> "Session":
@@ -152,7 +152,7 @@ class Session:
 
     def _is_hopeless(self, query: Query, posterior: GibbsPosterior) -> bool:
         """Whether the usual run would seek an eta at which most draws reach a target that is out of reach."""
-        usual = self.eta_assumed and self.sums_if_few and query.rules == _DEFAULT_RULES
+        usual = self.eta_is_auto and self.sums_if_few and query.rules == _DEFAULT_RULES
         return usual and not posterior.has_few_rows and Prover(self.readers[0]).foresees(query, posterior)
 
     @cached_property
@@ -513,7 +513,7 @@ def open_session(
         evaluation=evaluation,
         mixture=mixture,
         eta_rule=rule,
-        eta_assumed=eta is None and chosen,
+        eta_is_auto=rule is AUTO,
         on_table=on_table,
         models=models,
         readers=tuple(CellReader(one, space, encoded) for one in models),
