@@ -6,6 +6,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import gbce
+from gbce.decisions import confirms
 
 NOISE = 0.1
 SLOPES = np.array([3.0, 1.0, 0.5])
@@ -130,6 +131,18 @@ def test_what_is_called_reliable_is_accepted_by_models_that_were_not_there():
             kept.append(float(ndtr((x.sum() - wanted) / error)))
     assert len(kept) >= 1
     assert min(kept) >= 0.88  # 0.88, 0.86 and 0.80 where the refits that choose a point judge it
+
+
+def test_refits_of_unequal_weight_confirm_as_few_of_equal_weight():
+    """Twelve refits of which one has nearly all weight are one refit, whatever the others say."""
+    equal, one = np.full(12, 1 / 12), np.array([0.989, *[0.001] * 11])
+    ten, few = np.append(np.ones(11), 0.0), np.append(np.ones(4), np.zeros(8))
+    assert confirms(np.ones(12), equal, 0.7, 0.8)
+    assert confirms(np.ones(12), one, 0.7, 0.8)  # all accept, as few of equal weight must
+    assert confirms(ten, equal, 0.6, 0.8)
+    assert not confirms(few, equal, 0.6, 0.8)
+    assert not confirms(ten, np.append(np.full(11, 0.5 / 11), 0.5), 0.6, 0.8)
+    assert not confirms(ten, np.append([0.85], np.full(11, 0.15 / 11)), 0.6, 0.8)  # 0.99 of the weight, of few refits
 
 
 def test_refits_that_disagree_with_each_other_confirm_nothing():

@@ -203,6 +203,11 @@ def test_next_model_is_students_predictive_distribution():
     alike = np.full((1, 5), 0.7)
     assert next_model_probability(alike, equal, (0.5, np.inf))[0] == 1.0
     assert next_model_probability(alike, equal, (0.8, np.inf))[0] == 0.0
+    for k in (3, 7, 10):  # at the limit itself, whatever the rounding of a mean
+        for limit in (0.1, 0.7, 3.0):
+            alike, equal = np.full((1, k), limit), np.full(k, 1 / k)
+            for accepted in ((limit, np.inf), (-np.inf, limit), (limit, limit)):
+                assert next_model_probability(alike, equal, accepted)[0] == 1.0
 
 
 def test_next_model_is_calibrated():

@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
 from gbce.trees import _safe as boxes
-from gbce.trees import read_cells, read_structure
+from gbce.trees import find_safe_ranges, read_cells, read_structure
 
 N = 240
 RNG = np.random.default_rng(4)
@@ -71,6 +71,28 @@ def test_slacks_along_a_feature_are_those_of_its_cells_one_by_one(case):
                     other.add(i, side)
                     seen.append(other.slack)
                 assert said == pytest.approx(np.array(seen), abs=1e-9)
+
+
+def test_ends_at_a_constraint_meet_it_in_floating_point():
+    rng, met = np.random.default_rng(0), 0
+    frame = pd.DataFrame({"a": 1e4 * rng.normal(size=100).round(2), "b": rng.normal(size=100).round(2)})
+    model = RandomForestRegressor(3, max_depth=2, random_state=0).fit(frame, 1e-4 * frame["a"] + frame["b"])
+    space = gbce.Space.infer(frame, constraints=["a - b <= 0.1"], bounds="data")
+    x = space.encode(frame)
+    trees = read_cells(read_structure(model, space), space, x)
+    for row, output in zip(x, model.predict(frame), strict=True):
+        found = None
+        if space.admissible(row[None, :], row)[0]:
+            wish = gbce.AtLeast(float(output) - 0.3, scale=1.0, tolerance=0.0)
+            found = find_safe_ranges(trees, space, row, row, wish, np.array([0, 1]))
+        if found is None:
+            continue
+        corner = row.copy()
+        for j, low, high in zip(found.features, found.low, found.high, strict=True):
+            corner[j] = low if j == 1 else high
+        assert space.admissible(corner[None, :], row)[0]
+        met += corner[0] - corner[1] > 0.1 - 1e-6
+    assert met > 10  # it is the constraint that ends them
 
 
 def _copied(value):

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import WIDE_ROUNDING
+from gbce._numerics import WIDE_ROUNDING, effective_sample_size
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
@@ -97,10 +97,15 @@ def refit_share(scene: Scene, noise: Noise | None, x: Array, copies: int, spread
 def confirms(shares: Array, weights: Array, probability: float, confidence: float) -> bool:
     """Whether refits with acceptance rates ``(R,)`` show that enough of them accept; if they are few, all must."""
     # split over the points that may be tested one after another (Bonferroni): else the luckiest of several would pass
-    risk, n = (1.0 - confidence) / len(SPREADS), len(shares)
+    risk, n = (1.0 - confidence) / len(SPREADS), _count_equal(weights)
     accepting = float((shares >= probability - WIDE_ROUNDING) @ weights)
     enough = min(probability, lower_bound(1.0, n, risk))
     return lower_bound(accepting, n, risk) >= enough - WIDE_ROUNDING
+
+
+def _count_equal(weights: Array) -> float:
+    """Return how many refits of equal weight tell as much as these."""
+    return len(weights) if (weights == weights[0]).all() else effective_sample_size(weights)
 
 
 # --- rule ------------------------------------------------------------------------------------------------------------
@@ -457,7 +462,7 @@ class Reliable(Rule):
         good = accepts(noisy, x)
         if scene.refits is None or not good.any():
             return good
-        n, risk = len(scene.refits.predictors), 1.0 - self.refit_confidence
+        n, risk = _count_equal(scene.refits.mixture.weights), 1.0 - self.refit_confidence
         enough = min(self.probability, lower_bound(1.0, n, risk))
         for noise, copies in ((0.0, 1), (self.noise, _EFFORT.refit_copies)):  # first without noise, which costs little
             if good.any():

@@ -182,7 +182,7 @@ class Trials:
         return False, share
 
 
-def lower_bound(share: float, n: int, risk: float) -> float:
+def lower_bound(share: float, n: float, risk: float) -> float:
     """Return the lower confidence bound of a probability after a ``share`` of ``n`` successes, at level ``risk``."""
     k = n if share > 1.0 - ROUNDING else share * n  # a sum of weights may miss one by rounding
     return float(betaincinv(k, n - k + 1, risk)) if k > 0 else 0.0

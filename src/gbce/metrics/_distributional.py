@@ -283,7 +283,7 @@ def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float
     The outputs at a point count as a sample from a normal distribution with unknown mean and variance, so the next one
     has a Student t predictive distribution. Unlike the share of models, it is below one even if all agree. Unequal
     ``weights`` ``(K,)`` reduce the effective sample size; ``accepted`` are the lowest and the highest accepted output,
-    or infinite.
+    or infinite. Where all models give the same output, so does the next one.
 
     >>> outputs = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
     >>> next_model_probability(outputs, np.full(4, 0.25), (0.5, np.inf)).round(2)
@@ -297,7 +297,9 @@ def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float
     df, (low, high) = 1.0 / square - 1.0, accepted
     with np.errstate(over="ignore"):
         below, above = stdtr(df, (low - mean) / scale), stdtr(df, (mean - high) / scale)
-    return np.clip(1.0 - below - above, 0.0, 1.0)
+    counted = outputs[..., weights > 0]
+    least, most = counted.min(axis=-1), counted.max(axis=-1)
+    return np.where(least == most, (low <= least) & (most <= high), np.clip(1.0 - below - above, 0.0, 1.0))
 
 
 # --- disagreement between models -------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ class FrontierSearch:
         if self.reliability not in ("share", "next"):
             raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
         if self.reliability == "next":
-            n = len(self.posterior.predictors)
+            n = np.count_nonzero(self.posterior.mixture.weights > 0)
             if n < FEWEST_MODELS:
                 raise ValueError(f"reliability='next' needs at least {FEWEST_MODELS} models, but there are {n}")
             try:

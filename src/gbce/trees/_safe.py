@@ -17,6 +17,7 @@ from gbce.space import Constraint, Space
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
 from gbce.trees._question import ScoreConstraints, score_constraints
+from gbce.trees._structure import MORE_TERMS
 
 _MOST_CELLS = 500_000  # cells of two features, summed in some hundredths of a second; with more, those near the point
 _MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, a subset is tried
@@ -315,9 +316,8 @@ def find_safe_ranges(
     if not trees.covers(x[None, :])[0]:
         return None
     which = np.array([j for j in which.tolist() if not space.features[j].unordered and not np.isnan(x[j])], dtype=int)
-    which, half_spaces = _linearise_constraints(
-        space, x, which, space.constraints if constraints is None else constraints
-    )
+    constraints = space.constraints if constraints is None else constraints
+    which, half_spaces = _linearise_constraints(space, x, which, constraints)
     if not len(which):
         return None
     allowed = [_allow_cells(trees, space, x0, j, space.limits(x0)) for j in which.tolist()]
@@ -326,6 +326,7 @@ def find_safe_ranges(
         return None
     low, high = _apply_half_spaces(half_spaces, x[which], *_find_ends(trees, space, x0, which, *grown))
     low, high = _pick_widest(space, which, allowed, low, high)
+    low, high = _keep_clear(space, x, which, half_spaces, constraints, low, high)
     some = high > low
     return Ranges(which[some], low[some], high[some]) if some.any() else None
 
@@ -450,6 +451,32 @@ def _shrink_ranges(
         ends, less = (high if weights[i] > 0 else low)[:, i], granted[:, i] < wanted[:, i]
         ends[less] = x[i] + granted[less, i] / weights[i]
     return low, high
+
+
+def _keep_clear(
+    space: Space,
+    x: Array,
+    which: Array,
+    half_spaces: list[_HalfSpace],
+    constraints: Sequence[Constraint],
+    low: Array,
+    high: Array,
+) -> tuple[Array, Array]:
+    """Move ends ``(c,)`` that rounding puts beyond a constraint towards the point, by no more than rounding."""
+    names, own = {space.names[j] for j in which.tolist()}, x[which]
+    about = [one for one in constraints if names & set(one.names() or ())]
+    for weights, bound in half_spaces:
+        up, down = weights > 0, weights < 0
+        corner = x.copy()
+        corner[which] = np.where(up, high, np.where(down, low, own))
+        if all(one.holds(space, corner[None, :])[0] for one in about):
+            continue
+        far = np.maximum(np.abs(corner[which]), np.abs(own))[up | down]
+        size = abs(bound) + float(np.abs(weights[up | down]) @ far)
+        step = (MORE_TERMS + len(far)) * np.spacing(size) / np.where(up | down, np.abs(weights), np.inf)
+        low, high = np.where(down, np.minimum(low + step, own), low), np.where(up, np.maximum(high - step, own), high)
+    is_integer = space.discrete[which]
+    return np.where(is_integer, np.ceil(low), low), np.where(is_integer, np.floor(high), high)
 
 
 def _pick_widest(
