@@ -123,3 +123,23 @@ def test_an_integer_of_very_many_values_changes_as_often_as_sparse_says(base):
     placed = gbce.Sparse(base, change=0.3).at(space, np.array([100.0]))
     own = column_distributions(placed)[0].on(np.array([99.0, 100.0])).log_mass[1]
     assert np.exp(own) == pytest.approx(0.7, abs=1e-12)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("base", [gbce.Gaussian(), gbce.Laplace()])
+def test_columns_that_may_become_missing_change_as_often_as_others_and_are_located(base, known):
+    levels = ("x", "y", "z")
+    features = (
+        gbce.Feature("whole", kind="integer", low=0, high=9, scale=3, missing="any"),
+        gbce.Feature("job", kind="categorical", levels=levels, missing="any"),
+        gbce.Feature("real", missing="any"),
+        gbce.Feature("grade", kind="ordinal", levels=levels, missing="any"),
+    )
+    space = gbce.Space(features)
+    x0 = np.array([4.0, 1.0, 0.3, 1.0]) if known else np.full(4, np.nan)
+    located = gbce.Sparse(base, change=0.3).at(space, x0)
+    x = located.place(np.random.default_rng(0).standard_normal((20_000, 4))).x
+    np.testing.assert_allclose(space.changed(x, x0).mean(axis=0), 0.3, atol=5 * 0.0033)
+    for law in (located, base.at(space, x0)):
+        x = law.place(np.random.default_rng(1).standard_normal((2_000, 4))).x
+        np.testing.assert_allclose(law.place(law.locate(x)).x, x, atol=1e-6)

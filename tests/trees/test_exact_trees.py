@@ -233,9 +233,8 @@ def test_levels_whole_numbers_and_missing_values_are_enumerated(change):
     gone = np.exp(-0.5) / (1 + np.exp(-0.5))
     score = {value: (1 - gone) * p for value, p in probability(steps(1, range(4))).items()} | {None: gone}
     chances = [probability(levels(space, "a")), probability(steps(2, range(9))), score]
-    if change is not None:  # the spike stands before the law of what changes, missing and the row's value included
-        chances[:2] = [spiked(chances[0], "a", change), spiked(chances[1], 2, change)]
-        chances[2] = {value: change * p + (1 - change) * (value == 1) for value, p in score.items()}
+    if change is not None:  # a value that goes missing is one of the changes
+        chances = [spiked(chances[0], "a", change), spiked(chances[1], 2, change), spiked(score, 1, change)]
     points = list(itertools.product(*chances))
     prior_mass = np.array([np.prod([t[v] for t, v in zip(chances, point, strict=True)]) for point in points])
     rows = pd.DataFrame(points, columns=frame.columns).astype({"score": float})

@@ -233,11 +233,18 @@ def _add_spike(part: Part, origin: Array, change: float) -> Part:
         return replace(part, price=price - price[own])
     if isinstance(part, MaybeMissing) and part.missing_now:
         return replace(part, move=change)
-    return Spiked(part, origin, change / (1.0 - _mass_of_own(part)))
+    if isinstance(part, MaybeMissing) and (own_mass := _mass_of_own(part.inner, origin)) > 0:
+        # missing and the other values share the probability of a change in proportion
+        missing = change * part.move / (part.move + (1.0 - part.move) * (1.0 - own_mass))
+        inner = _add_spike(part.inner, origin, (change - missing) / (1.0 - missing))
+        return replace(part, inner=inner, move=missing)
+    return Spiked(part, origin, change / (1.0 - _mass_of_own(part, origin)))
 
 
-def _mass_of_own(part: Part) -> float:
-    """Return the probability of the row's own value under an integer's rounded slab, where a draw is no change."""
+def _mass_of_own(part: Part, origin: Array) -> float:
+    """Return the probability of the row's own value in a part of one feature, where a draw is no change."""
+    if isinstance(part, FiniteValues):
+        return float(np.exp(-part.price[part.values == origin[0]] - log_total(-part.price)).sum())
     if not (isinstance(part, Chained) and len(part.where) == 1 and part.is_integer[0]):
         return 0.0
     scale = float(part.factor.ravel()[0])

@@ -139,13 +139,13 @@ class LocatedPrior:
     def locate(self, x: Array) -> Array:
         """Return the latent points ``(n, m)`` of rows ``(n, d)``, clipped to their limits feature by feature.
 
-        Features that cannot change are ignored; a value at or beyond a limit, which no finite noise reaches, is placed
-        six deviations out.
+        Features that cannot change are ignored, as are missing values where the row's is known and stays so; a value at
+        or beyond a limit, which no finite noise reaches, is placed six deviations out.
         """
+        stays = np.isnan(x) & ~self.space.may_become_missing
         z = np.empty((len(x), len(self.free)))
         for part, own, where in zip(self.parts, self._coordinates, self._columns, strict=True):
-            values = x[:, where]
-            z[:, own] = part.invert(np.where(np.isnan(values), self.x0[where], values))
+            z[:, own] = part.invert(np.where(stays[:, where], self.x0[where], x[:, where]))
         return np.nan_to_num(z, posinf=_FARTHEST, neginf=-_FARTHEST)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:

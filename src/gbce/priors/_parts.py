@@ -15,6 +15,9 @@ from gbce.base import Array
 from gbce.priors._distributions import Distribution, Truncation, untruncate
 
 _BELOW_ONE = 1 - 1e-16  # the largest double below one: at one the noise would be infinite
+# Least noise of a value beside the middle of the axis, which the row's own value or a missing one takes: the noise of
+# a median is zero, and without this it would be that of the edge.
+_BESIDE = 1e-9
 _DEEP = -30.0  # noise below which tails are computed as logarithms: as doubles they underflow at -37.6, after division
 
 # --- numbers and levels ----------------------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ class Spiked(_Wrapper):
         stays = x == self.origin
         inner = self.inner.invert(np.where(stays, self.origin, x))
         side = np.where(inner < 0, -1.0, 1.0)
-        return np.where(stays, 0.0, side * -_shrink_tail(-np.abs(inner), self.change))
+        return np.where(stays, 0.0, side * -_shrink_tail(-np.maximum(np.abs(inner), _BESIDE), self.change))
 
     def cost(self, x: Array) -> Array:
         """Return the cost of the slab plus the log odds against each change."""
@@ -315,7 +318,7 @@ class MaybeMissing(_Wrapper):
         z = self.inner.invert(np.where(missing, 0.0, x))
         if self.missing_now:
             side = np.where(z < 0, -1.0, 1.0)
-            return np.where(missing, 0.0, side * -_shrink_tail(-np.abs(z), self.move))
+            return np.where(missing, 0.0, side * -_shrink_tail(-np.maximum(np.abs(z), _BESIDE), self.move))
         return np.where(missing, -ndtri(0.5 * self.move), _shrink_tail(z, 1 - self.move))
 
     def cost(self, x: Array) -> Array:
