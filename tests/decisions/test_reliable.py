@@ -1,12 +1,15 @@
 """The policy behind the answer, against closed forms: linear models under normal noise."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr, ndtri
 
 import gbce
-from gbce.decisions import confirms
+from gbce.decisions import _reliable, confirms
+from gbce.decisions._screening import PromiseSearch
 
 NOISE = 0.1
 SLOPES = np.array([3.0, 1.0, 0.5])
@@ -329,3 +332,33 @@ def test_a_budget_that_ends_where_nothing_reaches_leaves_the_best_seen():
     explanation = explainer.explain(np.zeros(3), gbce.AtLeast(2.0, scale=1.0), rules=[gbce.MAP()], seed=0)
     table = explainer.decide(explanation, gbce.Reliable(), max_model_rows=1)
     assert table.attrs["note"] == "the budget ran out during the search; this is the best seen"
+
+
+def speckled(x):
+    """More is better on average, a little less helps too, and everywhere one place in twelve spoils it."""
+    good = (x[:, 0] > 5.0) | ((x[:, 0] < -0.2) & (x[:, 0] > -0.6))
+    return np.where(good & (np.floor(997.0 * x[:, 0]) % 12 != 0), 1.0, 0.1 * (x[:, 0] > 0))
+
+
+def test_searches_one_after_another_share_the_risk(monkeypatch):
+    """Where no sensible point holds, the trials that showed it count in the search among all points."""
+    searches = []
+
+    def record(*given):
+        found = PromiseSearch(*given)
+        searches.extend([found] * (len(given) > 4))  # the search for the most reliable point has no trials
+        return found
+
+    monkeypatch.setattr(_reliable, "PromiseSearch", record)
+    data = np.random.default_rng(0).uniform(-2.0, 8.0, (300, 1))
+    rule = gbce.Reliable(0.9, sensible=True, n_perturb=8, n_confirm=8, noise=0.02)
+    explainer = gbce.Explainer(speckled, data, space=gbce.Space.infer(data), policy=rule)
+    begun = 0
+    for seed in range(3):
+        searches.clear()
+        explainer.explain([0.3], gbce.AtLeast(0.5), rules=[], seed=seed, posterior=False)
+        trying = [one for one in searches if "trials" in vars(one)]
+        for before, after in pairwise(trying):
+            assert after.tried >= before.trials.done
+            begun += before.trials.done > 0
+    assert begun

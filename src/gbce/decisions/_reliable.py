@@ -4,7 +4,7 @@ Refitted models, where there are enough, are split in two halves: one takes part
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import ClassVar, Literal
@@ -115,8 +115,8 @@ def _count_equal(weights: Array) -> float:
 class _Candidates:
     """Candidates ``x`` ``(k, d)`` and further ones; the number of trials so far, and the probability they show."""
 
-    x: Array
-    further: Callable[[], Iterable[Array]]
+    x: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    further: Callable[[], Iterable[Array]] = tuple
     tried: int = 0
     shown: float = 0.0
 
@@ -206,7 +206,8 @@ class Reliable(Rule):
         posterior = scene.model(self)
         if scene.row.reached[0, 0]:
             return Choice(scene.row.x, scene.row, "the row reaches the target as it is")
-        if self.sensible and (found := self._find_sensible(scene, posterior)) is not None:
+        search = _Candidates()  # one after another, so that all trials together have the risk
+        if self.sensible and (found := self._find_sensible(scene, posterior, search)) is not None:
             return found
         try:
             nearest = self._find_nearest(scene)
@@ -218,14 +219,14 @@ class Reliable(Rule):
             if not accepts(own, nearest.x[:1])[0]:
                 return _take_first(nearest, "no evaluated point reaches the target; this is the best seen")
             read = replace(own, posterior=read_models(posterior))  # trees are read, and asked to confirm the result
-            found = self._find_holding(scene, read, nearest.x)
+            found = self._find_holding(scene, read, nearest.x, search)
             if found is not None and not accepts(own, found.x)[0]:
-                found = self._find_holding(scene, own, nearest.x)
+                found = self._find_holding(scene, own, nearest.x, search)
             return self._find_most_reliable(scene, read, nearest) if found is None else found
         except BudgetSpentError:
             return _take_nearest(nearest)
 
-    def _find_sensible(self, scene: Scene, posterior: GibbsPosterior) -> Choice | None:
+    def _find_sensible(self, scene: Scene, posterior: GibbsPosterior, search: _Candidates) -> Choice | None:
         """Return a point that holds without a change against the grain, if there is one and the budget allows it."""
         reached = scene.draws.known.reached[:, 0]
         if not reached.any():
@@ -239,17 +240,21 @@ class Reliable(Rule):
             noisy = UnderNoise(scene, posterior, self.noise, first_only=True)  # errors keep to no direction
             nearest = self._nearest_rule.choose(limited)
             good = accepts(noisy, nearest.x[:1])[0]
-            return self._find_holding(limited, noisy, nearest.x) if good else None
+            return self._find_holding(limited, noisy, nearest.x, search) if good else None
         except BudgetSpentError:
             return None
 
-    def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Choice | None:
-        """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach the target."""
+    def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array, search: _Candidates) -> Choice | None:
+        """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach the target.
+
+        Its candidates take the place of those of an earlier ``search``, whose trials count.
+        """
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
         choosing, confirming = (None, None) if scene.refits is None else split_refits(scene.refits)
         chosen_by = replace(scene, refits=choosing)
         near = np.vstack([nearest, self._find_under_refits(chosen_by, noisy.posterior, nearest)])
-        search = _Candidates(self._list_candidates(scene, near, most), lambda: self._list_further(scene, near, most))
+        search.x = self._list_candidates(scene, near, most)
+        search.further = lambda: self._list_further(scene, near, most)
         if choosing is None:
             x = self._seek(noisy, search, partial(accepts, noisy))
             return None if x is None else Choice(x[None, :], note=f"{_HOLDS} {search.shown:.4g} {_UNDER_NOISE}")
