@@ -105,6 +105,10 @@ def test_a_loss_that_is_infinite_everywhere_is_told():
     for sampler in SMALL_WAYS.values():
         with pytest.raises(ValueError, match="the loss or the distance is infinite everywhere"):
             sampled(sampler, posterior)
+    data = np.random.default_rng(0).normal(size=(50, 2))  # whose rows are no starts either
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, sampler=gbce.SMC(200), eta=1.0)
+    with pytest.raises(ValueError, match="the loss or the distance is infinite everywhere"):
+        explainer.explain(data[0], beyond(np.inf), rules=[], seed=0)
 
 
 @pytest.mark.parametrize("goal", [None, gbce.SuccessProbability(0.5)])

@@ -130,7 +130,7 @@ def search_modes(
                 now, f = descent.descend_unexplained(others, now, f, _HOPELESS, _MOST_AFTER)
         now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
         now, f = _rescale_coordinates(objective, now, f)
-        if donors is not None and len(donors):
+        if donors is not None and len(donors) and len(now):
             n = min(_SWAPS_PER_COORDINATE * m, _MOST_SWAPS) // (_FEWER_IF_SMOOTH if gradient.any() else 1)
             for _ in range(_MOST_SWAP_ROUNDS):  # the result of one round can be swapped again
                 lowest = f.min(initial=np.inf)

@@ -254,7 +254,8 @@ class CellProblem:
         if interpolates:  # the proposal is approximate, by a table: a Metropolis step makes it exact
             new = mixture.eta * (loss[:, 0] - self._interpolate_loss(scores))
             old = mixture.eta * (now.loss[:, 0] - self._interpolate_loss(now.scores))
-            accepted &= np.log1p(-rng.random(len(now))) <= old - new
+            with np.errstate(invalid="ignore"):  # from one infinite loss to another: not accepted
+                accepted &= np.log1p(-rng.random(len(now))) <= old - new
         x = now.x
         if x is not None:
             proposed, fits = self._move_rows(rng, column, x, cells)
