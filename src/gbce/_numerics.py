@@ -6,6 +6,7 @@ without global state.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -220,3 +221,16 @@ def stream(seed: int, purpose: int, key: tuple[int, ...] = ()) -> np.random.Gene
 def fork(rng: np.random.Generator) -> np.random.Generator:
     """Return an independent generator for a task, so that its numbers do not depend on what others draw meanwhile."""
     return np.random.default_rng(rng.integers(2**63, size=_FORK_WORDS))
+
+
+# --- compiled loops --------------------------------------------------------------------------------------------------
+
+
+def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop by numba, cached on disk where some directory can be written."""
+    import numba
+
+    try:
+        return numba.njit(cache=True, nogil=True)(loop)  # type: ignore[no-any-return]
+    except RuntimeError:  # numba finds no directory for its cache
+        return numba.njit(nogil=True)(loop)  # type: ignore[no-any-return]

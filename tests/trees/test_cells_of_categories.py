@@ -58,14 +58,16 @@ def test_steps_are_the_nearest_cells_of_all_moves(name):
     model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
     trees = read_cells(read_structure(model, space), space, space.encode(FRAME))
     features, begins = np.arange(3), np.concatenate([[0], np.cumsum(trees.n_cells + 1)])
-    able = np.random.default_rng(0).random(begins[-1]) < 0.7
-    for cells in trees.cells(space.encode(mixed(20, 4))):
-        here = begins[:-1] + cells
+    rng = np.random.default_rng(0)
+    points = trees.cells(space.encode(mixed(20, 4)))
+    for cells, row in zip(points, points[::-1], strict=True):
+        here, start, room = begins[:-1] + cells, begins[:-1] + row, rng.random(3)
+        away = np.abs(np.arange(begins[-1]) - np.repeat(start, np.diff(begins)))
+        price = np.where(rng.random(begins[-1]) < 0.7, away * rng.choice([0.01, 0.2]), np.inf)  # rise from the row on
+        able = price <= np.repeat(room, np.diff(begins))
         every = trees.score_moves(cells, features, begins)
-        to, scores = trees.score_steps(
-            cells, features, begins, here, able, np.column_stack([0 * begins[1:], trees.n_cells - 1])
-        )
-        np.testing.assert_array_equal(scores, every[np.append(to, -1)])
+        to, scores = trees.score_steps(cells, features, begins, start, here, price, room)
+        np.testing.assert_allclose(scores, every[np.append(to, -1)], rtol=0, atol=1e-9)  # sums in another order
         assert able[to].all()
         for i in range(3):
             for place in np.flatnonzero(able[begins[i] : begins[i + 1] - 1]) + begins[i]:
@@ -73,7 +75,7 @@ def test_steps_are_the_nearest_cells_of_all_moves(name):
                 own = to[(to >= begins[i]) & (to < begins[i + 1]) & ((to - here[i]) * side > 0)]
                 nearer = own[np.abs(own - here[i]) <= abs(place - here[i])]
                 last = nearer[np.argmax(np.abs(nearer - here[i]))] if len(nearer) and side else here[i]
-                np.testing.assert_array_equal(every[place], every[last])
+                np.testing.assert_allclose(every[place], every[last], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)

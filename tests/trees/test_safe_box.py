@@ -59,18 +59,23 @@ def test_slacks_along_a_feature_are_those_of_its_cells_one_by_one(case):
         box = make()
         for _ in range(int(rng.integers(0, 8))):  # a box that has grown somewhere
             i, side = int(rng.integers(4)), int(rng.choice([-1, 1]))
-            if axes[i].first <= box.next_cell(i, side) <= axes[i].last:
-                box.add(i, side)
+            n = min(int(rng.integers(1, 4)), _room(box, axes[i], i, side))
+            box.add(i, side, n)
         for i, axis in enumerate(axes):
             for side, end in ((-1, axis.first), (1, axis.last)):
                 said = box.slacks_towards(i, side, end)
                 other = make()
                 other.__dict__.update({name: _copied(value) for name, value in box.__dict__.items()})
                 seen = []
-                while axis.first <= other.next_cell(i, side) <= axis.last:
-                    other.add(i, side)
+                while _room(other, axis, i, side):
+                    other.add(i, side, 1)
                     seen.append(other.slack)
                 assert said == pytest.approx(np.array(seen), abs=1e-9)
+
+
+def _room(box, axis, i, side):
+    """Count the cells that a side of a box may still take."""
+    return int(box.first[i] - axis.first if side < 0 else axis.last - box.last[i])
 
 
 def test_ends_at_a_constraint_meet_it_in_floating_point():
@@ -115,6 +120,6 @@ def test_a_grown_box_is_safe_and_nothing_more_fits(case):
     assert (last > first).any()
     for i, axis in enumerate(axes):
         for side in (-1, 1):
-            cell = box.next_cell(i, side)
-            fits = axis.first <= cell <= axis.last
-            assert not fits or box.slacks_towards(i, side, cell)[0] < 1e-9  # sums in another order
+            next_one = int(box.first[i] - 1 if side < 0 else box.last[i] + 1)
+            fits = _room(box, axis, i, side) > 0
+            assert not fits or box.slacks_towards(i, side, next_one)[0] < 1e-9  # sums in another order

@@ -132,27 +132,30 @@ class StackedTrees:
         return found, paths
 
     def score_moves(
-        self, cells: Array, columns: Array, begins: Array, window: Array | None = None
+        self, cells: Array, columns: Array, begins: Array, window: Array | None = None, gaps: Array | None = None
     ) -> tuple[Array, Array]:
         """Return the scores ``(N, S)`` after moving a point ``(m,)`` along one of its columns, and here ``(S,)``.
 
         The cells of each of the ``columns`` ``(c,)``, the missing one last, begin at ``begins`` ``(c + 1,)``. Of
-        ordered columns only cells from ``window`` ``(c, 2)`` are scored, if that is given, and the missing one.
+        ordered columns only cells from ``window`` ``(c, 2)`` are scored, if that is given, and the missing one where
+        ``gaps`` ``(c,)``.
         """
         loops, point = _require_loops(), cells.astype(np.int32)
-        here, paths = self.follow(point[None, :])
-        out, places = np.zeros((int(begins[-1]), here.shape[1])), np.full(len(cells), -1)
-        places[columns] = np.where(self.by_cell[columns], -1, begins[:-1])
+        here, out, which = self.base.copy(), np.zeros((int(begins[-1]), len(self.base))), np.full(len(cells), -1)
+        which[columns] = np.arange(len(columns))
+        which[self.by_cell] = -1
+        if window is None or gaps is None:
+            window = np.column_stack([np.zeros_like(columns), np.diff(begins) - 2])
+            gaps = np.ones(len(columns), dtype=bool)
         table = self.roots, self.slot, self.n_known, self.nodes, self.words, self.value
-        ends = np.column_stack([0 * self.n_known, self.n_known - 1]).astype(np.int64)
-        if window is not None:
-            ends[columns] = window
-        loops.score_moves(places, ends, self.depth, point, here[0], *table, out)
-        for i in np.flatnonzero(self.by_cell[columns]).tolist():
+        loops.score_moves(which, begins, window, gaps, self.depth, point, here, *table, out)
+        unordered = np.flatnonzero(self.by_cell[columns]).tolist()
+        paths = self.follow(point[None, :])[1] if unordered else None
+        for i in unordered:
             n = int(begins[i + 1] - begins[i])
-            steps = self.find_steps(int(columns[i]), np.zeros(n), point[None, :], here, paths)
+            steps = self.find_steps(int(columns[i]), np.zeros(n), point[None, :], here[None, :], paths)
             out[begins[i] : begins[i + 1]] = np.repeat(steps.scores, np.diff(np.append(steps.first, n)), axis=0)
-        return out, here[0]
+        return out, here
 
     @cached_property
     def depth(self) -> int:

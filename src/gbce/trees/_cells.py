@@ -157,22 +157,21 @@ class CellTrees:
         return np.asarray(self.base + np.vstack([moved, here]) / self.nodes.divisor)
 
     def score_steps(
-        self, cells: Array, features: Array, begins: Array, here: Array, able: Array, window: Array
+        self, cells: Array, features: Array, begins: Array, start: Array, here: Array, price: Array, room: Array
     ) -> tuple[Array, Array]:
-        """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest ``able`` cell of each score, and scores.
+        """Return the moves ``(n,)`` of :meth:`score_moves` to the nearest cell of each score, and scores.
 
-        Other able cells have the scores of one that is nearer. The last of the scores ``(n + 1, K)`` are those here;
-        ``here`` ``(m,)`` are the positions of ``cells``, ``able`` is ``(N,)``, and ``window`` ``(m, 2)`` the first and
-        last cell of each feature that counts.
+        Cells of a ``price`` ``(N,)`` up to the ``room`` ``(m,)`` of their feature can be had; others of the same score
+        are further away. The last of the scores ``(n + 1, K)`` are those here; ``here`` ``(m,)`` are the positions of
+        ``cells``, ``start`` ``(m,)`` those from which prices rise.
         """
         loops = compiled_loops()
         assert loops is not None
-        place = here - begins[:-1]
-        place = np.where(place < self.n_cells[features], place, window[:, 0])  # a missing value is in no window
-        window = np.column_stack([np.minimum(window[:, 0], place), np.maximum(window[:, 1], place)])
-        moved, own = self._stacked.score_moves(cells, features, begins, window)
+        window, gaps = np.empty((len(here), 2), dtype=np.int64), np.empty(len(here), dtype=bool)
+        loops.find_windows(begins, start, here, price, room, window, gaps)
+        moved, own = self._stacked.score_moves(cells, features, begins, window, gaps)
         marked = np.zeros(len(moved), dtype=bool)
-        loops.mark_steps(begins, window, here, self._stacked.by_cell[features], able, moved, marked)
+        loops.mark_steps(begins, window, here, self._stacked.by_cell[features], price, room, moved, marked)
         to = np.flatnonzero(marked)
         return to, np.asarray(self.base + np.vstack([moved[to], own]) / self.nodes.divisor)
 

@@ -30,6 +30,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+_FINITE = float(np.finfo(float).max)  # any price that can be paid
 
 
 class Scan(NamedTuple):
@@ -77,7 +78,6 @@ class LocalSearch:
         self.fewest_changes, self.most_changes = 0, len(reachable.moving)
         self.n_scans, self.most_scans = 0, np.inf if by_price else TUNING.most_scans
         self._scans: dict[bytes, tuple[float, Array, Array, Array, float, bool]] = {}
-        self._able: tuple[float, Array, Array] | None = None  # a price, slots up to it, and the cells between them
         self._recorded: dict[bytes, int] = {}  # number of changes for which a place was recorded last
         self._descended: set[tuple[bytes, int, int, bool]] = set()
         self._admissible: dict[bytes, bool] = {}
@@ -96,10 +96,14 @@ class LocalSearch:
 
     # --- scoring moves ------------------------------------------------------------------------------------------
 
-    def scan(self) -> Scan:
-        """Return all single moves from the current place, and record the best of them."""
+    def scan(self, dearest: float | None = None) -> Scan:
+        """Return all single moves from the current place, and record the best of them.
+
+        By price, moves to places that cost more than ``dearest``, at first the most that a path may cost, are left out.
+        """
         reachable, key = self.reachable, self.slots.tobytes()
-        dearest = TUNING.price_slack * self.lowest() if self.by_price and not self.constrained else np.inf
+        dearest = TUNING.price_slack * self.lowest() if dearest is None else dearest
+        dearest = dearest if self.by_price and not self.constrained else np.inf
         if key not in self._scans or self._scans[key][0] < dearest:
             self._scans[key] = self._read_moves(dearest)
         _, to, potential, reached, potential_here, reached_here = self._scans[key]
@@ -117,10 +121,7 @@ class LocalSearch:
         return scan
 
     def _read_moves(self, dearest: float) -> tuple[float, Array, Array, Array, float, bool]:
-        """Return slots ``(k,)`` up to a price with potentials and verdicts, and those of the current place.
-
-        The first is the price up to which slots are listed, ``dearest`` or more.
-        """
+        """Return slots ``(k,)`` up to a price of all with potentials and verdicts, and those of the current place."""
         self.n_scans += 1
         if len(self._scans) * len(self.price) > TUNING.remembered:
             self._scans.clear()
@@ -128,8 +129,9 @@ class LocalSearch:
         cells, to = reachable.cells_at(self.slots[None, :])[0], self.attainable
         where = reachable.moving, reachable.starts
         if self.by_price and not self.constrained:  # of equal scores, only the nearest cells can be the best
-            dearest, able, window = self._list_able(dearest)
-            to, scores = trees.score_steps(cells, *where, self.slots, able, window)
+            own = self.price[self.slots]
+            room = np.full(len(own), _FINITE) if dearest == np.inf else dearest - own.sum() + own
+            to, scores = trees.score_steps(cells, *where, reachable.here, self.slots, reachable.price, room)
         else:
             scores = trees.score_moves(cells, *where)[np.append(to, -1)]
         potential, reached = self.read(scores)
@@ -139,25 +141,6 @@ class LocalSearch:
             useful = reached | (potential < potential_here)
             to, potential, reached = to[useful], potential[useful], reached[useful]
         return dearest, to, potential, reached, potential_here, reached_here
-
-    def _list_able(self, dearest: float) -> tuple[float, Array, Array]:
-        """Return a price of at least ``dearest``, which slots ``(N,)`` cost no more, and their cells' ends ``(m, 2)``.
-
-        It is listed again only where the price has risen, or fallen by enough to matter.
-        """
-        if self._able is None or not dearest <= self._able[0] <= TUNING.price_slack * dearest:
-            reachable = self.reachable
-            begins, here = reachable.starts, reachable.here
-            able = np.isfinite(reachable.price) & (reachable.price <= dearest)
-            slot = np.flatnonzero(able)
-            slot = slot[slot < begins[1:][reachable.feature[slot]] - 1]  # missing values lie outside the order
-            low, high = here.copy(), here.copy()
-            np.minimum.at(low, reachable.feature[slot], slot)
-            np.maximum.at(high, reachable.feature[slot], slot)
-            most = begins[1:] - 2
-            low, high = np.minimum(low, most), np.minimum(high, most)
-            self._able = dearest, able, np.column_stack([low, high]) - begins[:-1, None]
-        return self._able
 
     def read_slots(self, slots: Array) -> tuple[Array, Array]:
         """Return potentials and verdicts of slots ``(n, m)``."""
@@ -257,7 +240,7 @@ class LocalSearch:
             if place in self._descended or self.n_scans >= self.most_scans:
                 return
             passed.append(place)
-            scan = self.scan()
+            scan = self.scan(self.reachable.cost(self.slots))
             if self.by_price and not (scan.reached_here and self.is_admissible(self.slots)):
                 return  # computed features may spoil a move
             crowded = int(self.is_change[self.slots].sum()) > self.most_changes
@@ -305,11 +288,11 @@ class LocalSearch:
     def try_first_moves(self, start: Array, firsts: Iterable[int], *, within_target: bool = False) -> bool:
         """Try each first move from slots ``(m,)`` with the best second one; descend from the best pair if it gains."""
         self.slots = start.copy()
-        before = least = self.total_here(self.scan())
+        before = least = self.total_here(self.scan(self.reachable.cost(start)))
         after = None
         for slot in firsts:
             self.slots = self.complete(self.moved(start, slot)[None, :])[0][0]
-            scan = self.scan()
+            scan = self.scan(before)
             total = self.total(scan, within_target)
             if total.min(initial=np.inf) < least - self.min_gain(before):
                 second = self.pick(scan.to, -total, reaching=self.by_price)

@@ -1,15 +1,14 @@
 """Compiled loops over the nodes of tree ensembles: sums of leaves, scores of points on cells and along one column.
 
-Importing this module imports numba; :mod:`gbce.trees._along` does so on first use. Random numbers are passed in, so
+Importing this module compiles them by numba; :mod:`gbce.trees._along` does so on first use. Random numbers are passed in, so
 that results depend on the caller's generator only.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from gbce._numerics import compile_loop
 from gbce.base import Array
 
 _BLOCK = 64  # rows that go down together: the bits of a number
@@ -17,14 +16,6 @@ _ONE = np.uint64(1)
 # A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).
 _MAGIC, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
 _PLACES = np.argsort([((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)])
-
-
-def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop, cached on disk where some directory can be written."""
-    try:
-        return njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # numba finds no directory for its cache
-        return njit(nogil=True)(loop)
 
 
 # A node is column, cut, left child, which the right one follows, and kind, as in :class:`gbce.trees._along`.
@@ -356,8 +347,10 @@ def find_steps(
 
 @compile_loop
 def score_moves(
+    which: Array,
     begins: Array,
     window: Array,
+    gaps: Array,
     depth: int,
     cells: Array,
     here: Array,
@@ -369,10 +362,11 @@ def score_moves(
     value: Array,
     out: Array,
 ) -> None:
-    """Add to ``out`` ``(N, S)`` the scores of a point on ``cells`` ``(m,)``, here ``(S,)``, moved along each column.
+    """Add to ``here`` ``(S,)`` the scores of a point on ``cells`` ``(m,)``, and to ``out`` ``(N, S)`` those after moves.
 
-    The cells of a column begin at ``begins`` ``(m,)`` in ``out``, the missing one last; -1 for columns that are left
-    out. Only cells from ``window`` ``(m, 2)`` are scored, and the missing one. ``depth`` bounds that of all trees.
+    It is moved along the columns that ``which`` ``(m,)`` numbers, not along those of -1. Their cells begin at
+    ``begins`` in ``out``, the missing one last. Only cells from the ``window`` ``(., 2)`` of a column are scored, and
+    the missing one where it has ``gaps``. ``depth`` bounds that of all trees.
     """
     path, later = np.empty(depth, np.int64), np.empty((depth + 1, 4), np.int64)
     low, high, with_gap = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64), np.empty(len(cells), np.bool_)
@@ -380,7 +374,9 @@ def score_moves(
         node, n = np.int64(roots[t]), 0
         while nodes[node, 0] >= 0:
             column = nodes[node, 0]
-            low[column], high[column], with_gap[column] = window[column, 0], window[column, 1], True
+            if which[column] >= 0:
+                i = which[column]
+                low[column], high[column], with_gap[column] = window[i, 0], window[i, 1], gaps[i]
             path[n], n = node, n + 1
             cell = np.int64(cells[column])
             right = cell > nodes[node, 1]
@@ -390,9 +386,11 @@ def score_moves(
                 right = right and cell != n_known[column]
             node = np.int64(nodes[node, 2] + (1 if right else 0))
         own = node
+        for w in range(value.shape[1]):
+            here[slot[t] + w] += value[own, w]
         for at in range(n):
             column, cut = np.int64(nodes[path[at], 0]), np.int64(nodes[path[at], 1])
-            if begins[column] < 0:
+            if which[column] < 0:
                 continue
             missing_left, taken = nodes[path[at], 3] == -2, path[at + 1] if at + 1 < n else own
             right = taken > nodes[path[at], 2]
@@ -424,46 +422,74 @@ def score_moves(
                     elif nodes[node, 3] == -2:
                         right = right and cell != n_known[nodes[node, 0]]
                     node = child + (1 if right else 0)
-                begin, n_cells = begins[column], n_known[column]
+                begin, n_cells, end = begins[which[column]], n_known[column], window[which[column], 1]
                 for w in range(value.shape[1]):
                     gain = value[node, w] - value[own, w]
                     if first <= last:
                         out[begin + first, slot[t] + w] += gain
-                        if last < window[column, 1]:
+                        if last < end:
                             out[begin + last + 1, slot[t] + w] -= gain
                     if gap == 1:
                         out[begin + n_cells, slot[t] + w] += gain
     for column in range(len(cells)):
-        begin = begins[column]
-        for s in range(len(here) if begin >= 0 else 0):
-            out[begin + window[column, 0], s] += here[s]
-            for k in range(
-                begin + window[column, 0] + 1, begin + window[column, 1] + 1
-            ):  # until here, differences from the cell before
+        if which[column] < 0:
+            continue
+        begin = begins[which[column]]
+        first, last = begin + window[which[column], 0], begin + window[which[column], 1]
+        for s in range(len(here)):
+            out[first, s] += here[s]
+            for k in range(first + 1, last + 1):  # until here, differences from the cell before
                 out[k, s] += out[k - 1, s]
             out[begin + n_known[column], s] += here[s]
 
 
 @compile_loop
-def mark_steps(
-    begins: Array, window: Array, here: Array, by_cell: Array, able: Array, along: Array, marked: Array
+def find_windows(
+    begins: Array, start: Array, here: Array, price: Array, room: Array, window: Array, gaps: Array
 ) -> None:
-    """Mark the nearest ``able`` place of each step of scores ``along`` ``(N, S)`` that leads away from a point.
+    """Find the first and the last known cell ``(m, 2)`` of each column that ``price`` ``(N,)`` leaves in its ``room``.
 
-    Each column's places start at ``begins`` ``(m + 1,)``; ``window`` ``(m, 2)`` are the cells that count, ``here``
-    ``(m,)`` the point's places. Of columns that are unordered, or missing at the point, all able places are marked.
+    Prices of a column rise from the slot ``start`` ``(m,)`` on to both sides, but for cells that cannot be had. The
+    window includes the slot ``here`` ``(m,)``, if that is no missing value, which is in ``room`` where ``gaps``.
+    """
+    for i in range(len(start)):
+        begin, last = begins[i], begins[i + 1] - 2
+        gaps[i] = price[last + 1] <= room[i]
+        low = high = min(start[i], last)
+        if start[i] > last:  # from a missing value, prices are in no order
+            low, high = begin, last
+        at = low - 1
+        while at >= begin and (price[at] <= room[i] or price[at] == np.inf):
+            low, at = (at if price[at] <= room[i] else low), at - 1
+        at = high + 1
+        while at <= last and (price[at] <= room[i] or price[at] == np.inf):
+            high, at = (at if price[at] <= room[i] else high), at + 1
+        if here[i] <= last:
+            low, high = min(low, here[i]), max(high, here[i])
+        window[i, 0], window[i, 1] = low - begin, high - begin
+
+
+@compile_loop
+def mark_steps(
+    begins: Array, window: Array, here: Array, by_cell: Array, price: Array, room: Array, along: Array, marked: Array
+) -> None:
+    """Mark the nearest place of each step of scores ``along`` ``(N, S)`` that leads away from a point.
+
+    Each column's places start at ``begins`` ``(m + 1,)``; ``window`` ``(m, 2)`` are the cells that count, those of a
+    ``price`` ``(N,)`` up to the ``room`` ``(m,)`` can be had, and ``here`` ``(m,)`` are the point's places. Of columns
+    that are unordered, or missing at the point, all places that can be had are marked.
     """
     for i in range(len(here)):
         begin, last = begins[i], begins[i + 1] - 1
         if by_cell[i] or here[i] == last:
             for place in range(begin, last + 1):
-                marked[place] = able[place]
+                marked[place] = price[place] <= room[i]
             continue
-        marked[last] = able[last]
+        marked[last] = price[last] <= room[i]
         for side in (-1, 1):
             before, place = here[i], here[i] + side
             while begin + window[i, 0] <= place <= begin + window[i, 1]:
-                if able[place]:
+                if price[place] <= room[i]:
                     for s in range(along.shape[1]):
                         if along[place, s] != along[before, s]:
                             marked[place] = True

@@ -5,7 +5,6 @@ Where constraints between columns cut into it, its ends are shrunk.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple
 
@@ -125,8 +124,7 @@ def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Arr
         if best is None:
             break
         _, i, side, n = best
-        for _ in range(n):
-            box.add(i, side)
+        box.add(i, side, n)
     return box.first, box.last
 
 
@@ -163,10 +161,6 @@ class GrowingBox:
         self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
         self.slack = self._compute_slack(self._worst)
 
-    def next_cell(self, i: int, side: int) -> int:
-        """Return the next cell of the ``i``-th feature below (-1) or above (1) the box."""
-        return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
-
     def slacks_towards(self, i: int, side: int, end: int) -> Array:
         """Return the slacks ``(n,)`` after adding one, two, ... cells of the ``i``-th feature, up to an end."""
         begin = int(self.last[i] if side > 0 else self.first[i])
@@ -192,21 +186,17 @@ class GrowingBox:
         before = np.where(begins, self._worst[tree, k], np.concatenate([worth[:1], lowest[:-1]]))
         return np.asarray(np.bincount(when - 1, weights=before - lowest, minlength=n))
 
-    def add(self, i: int, side: int) -> None:
-        """Add the next cell of the ``i``-th feature below (-1) or above (1)."""
-        new = self._find_new_leaves(i, self.next_cell(i, side))
-        (self.first if side < 0 else self.last)[i] += side
+    def add(self, i: int, side: int, n: int) -> None:
+        """Add the next ``n`` cells of the ``i``-th feature below (-1) or above (1)."""
+        new = self._feature_leaves[i].between(int((self.first if side < 0 else self.last)[i]), side, n)
+        new = new[self._outside[i][new]]
+        (self.first if side < 0 else self.last)[i] += side * n
         self._outside[i][new] = False
         self._n_outside[new] -= 1
         met = new[self._n_outside[new] == 0]
         if len(met):
             self._worst = self._update_worst(met)
             self.slack = self._compute_slack(self._worst)
-
-    def _find_new_leaves(self, i: int, cell: int) -> Array:
-        """Return the leaves that a cell of the ``i``-th feature brings in."""
-        begins = self._feature_leaves[i].next_to(cell, above=cell > self.last[i])
-        return np.flatnonzero(self._outside[i] & self._feature_leaves[i].meets(cell)) if begins is None else begins
 
     def _update_worst(self, leaves: Array) -> Array:
         """Return the worst leaf of each tree after adding leaves."""
@@ -242,23 +232,13 @@ class _FeatureLeaves:
         else:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
 
-    @cached_property
-    def _by_end(self) -> dict[bool, tuple[Array, Array]]:
-        """Leaves that hold some cell, sorted by their first and by their last cell, with that cell."""
-        some = np.flatnonzero(self._first <= self._last)
-        found = {}
-        for above, ends in ((True, self._first[some]), (False, self._last[some])):
-            order = np.argsort(ends, kind="stable")
-            found[above] = some[order], ends[order]
-        return found
-
-    def next_to(self, cell: int, *, above: bool) -> Array | None:
-        """Return the leaves that a growing box meets first at a cell above or below it; None for unordered cells."""
+    def between(self, begin: int, side: int, n: int) -> Array:
+        """Return the leaves that hold some of ``n`` cells beyond one, on a side, but not that one."""
         if self._allowed is not None:
-            return None
-        leaves, ends = self._by_end[above]
-        begin, end = np.searchsorted(ends, [cell, cell + 1])
-        return np.asarray(leaves[begin:end])
+            cells = begin + side * np.arange(1, n + 1)
+            return np.flatnonzero(self._allowed[:, cells].any(axis=1) & ~self._allowed[:, begin])
+        away = self._first.astype(int) - begin if side > 0 else begin - self._last.astype(int)
+        return np.flatnonzero((away > 0) & (away <= n) & (self._first <= self._last))
 
     def meets(self, cell: int) -> Array:
         """Return which leaves hold a cell."""
