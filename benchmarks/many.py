@@ -136,7 +136,6 @@ def peer_lines(table: str, n: int, notes: list[str]) -> list[list[str]]:
         if given:
             lines.append(_line(table, peer, spent / len(given), given, case, columns, rows))
     return lines
-    return lines
 
 
 def _line(

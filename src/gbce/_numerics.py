@@ -231,6 +231,6 @@ def compile_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
     try:
-        return numba.njit(cache=True, nogil=True)(loop)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # numba finds no directory for its cache
-        return numba.njit(nogil=True)(loop)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True)(loop)

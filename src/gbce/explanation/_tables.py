@@ -44,13 +44,13 @@ def rule_index(labels: Iterable[str]) -> pd.Index:
 
 def changes(space: Space, x0: Array, decisions: Sequence[Decision]) -> pd.DataFrame:
     """Return one line per decision and changed feature."""
-    before = space.readable(x0[None, :]).iloc[0]
-    lines = []
-    for decision in decisions:
-        after = space.readable(decision.x[None, :]).iloc[0]
-        for j in np.flatnonzero(space.changed(decision.x[None, :], x0)[0]):
-            by = float("nan") if space.features[j].unordered else float(decision.x[j] - x0[j])
-            lines.append((decision.label, space.names[j], before.iloc[j], after.iloc[j], by))
+    points = stack_points(decisions, len(space))
+    shown = space.readable(np.vstack([x0, points])).to_numpy()
+    changed, by = space.changed(points, x0), np.where(space.unordered, np.nan, points - x0)
+    lines = [
+        (decisions[i].label, space.names[j], shown[0, j], shown[i + 1, j], float(by[i, j]))
+        for i, j in np.argwhere(changed).tolist()
+    ]
     return pd.DataFrame(lines, columns=["rule", "feature", "from", "to", "change"]).infer_objects()
 
 

@@ -95,7 +95,8 @@ def _walk_together(trees: list[Any], leaves: list[Array]) -> Callable[[Array, Ar
     if loop is None:
         return None
     starts = np.cumsum([0, *(tree.node_count for tree in trees)])
-    children = [np.column_stack([tree.children_left, tree.children_right]) + a for tree, a in zip(trees, starts, strict=False)]
+    children = [np.column_stack([tree.children_left, tree.children_right]) for tree in trees]
+    children = [own + start for own, start in zip(children, starts[:-1], strict=True)]
     nodes = np.column_stack([np.concatenate([tree.feature for tree in trees]), np.concatenate(children)])
     threshold = np.concatenate([tree.threshold for tree in trees])
     missing_left = np.concatenate([tree.missing_go_to_left for tree in trees]).astype(bool)

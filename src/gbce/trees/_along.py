@@ -150,9 +150,8 @@ class StackedTrees:
         table = self.roots, self.slot, self.n_known, self.nodes, self.words, self.value
         loops.score_moves(which, begins, window, gaps, self.depth, point, here, *table, out)
         unordered = np.flatnonzero(self.by_cell[columns]).tolist()
-        paths = self.follow(point[None, :])[1] if unordered else None
         for i in unordered:
-            n = int(begins[i + 1] - begins[i])
+            n, paths = int(begins[i + 1] - begins[i]), self.follow(point[None, :])[1]
             steps = self.find_steps(int(columns[i]), np.zeros(n), point[None, :], here[None, :], paths)
             out[begins[i] : begins[i + 1]] = np.repeat(steps.scores, np.diff(np.append(steps.first, n)), axis=0)
         return out, here
@@ -281,7 +280,10 @@ def _drop_dependent_score(trees: CellTrees) -> tuple[Array, Array, float]:
 
 
 def _order_by_tree(nodes: Array, children: Array, roots: Array) -> tuple[Array, Array]:
-    """Return the nodes that points can come to, tree by tree with siblings side by side, and the tree of each."""
+    """Return the nodes that points can come to, tree by tree with siblings side by side, and the tree of each.
+
+    The children of the larger of two siblings follow them at once, where a walk finds them in the same line of memory.
+    """
     level, tree = roots, np.arange(len(roots))
     levels, trees = [], []
     while len(level):
@@ -289,8 +291,18 @@ def _order_by_tree(nodes: Array, children: Array, roots: Array) -> tuple[Array, 
         trees.append(tree)
         split = nodes[level, 0] >= 0
         tree, level = np.repeat(tree[split], 2), children[level[split]].ravel()
-    found, tree_of = np.concatenate(levels), np.concatenate(trees)
-    order = np.argsort(tree_of, kind="stable")
+    below = [np.zeros(len(level), dtype=np.int64) for level in levels]  # nodes below each
+    for own, level, lower in zip(below[-2::-1], levels[-2::-1], below[:0:-1], strict=True):
+        own[nodes[level, 0] >= 0] = 2 + lower.reshape(-1, 2).sum(axis=1)
+    ends = np.cumsum(below[0] + 1)
+    place, next_place = [ends - below[0] - 1], ends - below[0]
+    for level, lower in zip(levels[:-1], below[1:], strict=True):
+        begin, (left, right) = next_place[nodes[level, 0] >= 0], lower.reshape(-1, 2).T
+        place.append((begin[:, None] + np.arange(2)).ravel())
+        before = np.column_stack([np.where(left < right, right, 0), np.where(left < right, 0, left)])
+        next_place = (begin[:, None] + 2 + before).ravel()
+    found, tree_of, places = np.concatenate(levels), np.concatenate(trees), np.concatenate(place)
+    order = np.argsort(places, kind="stable")
     return found[order], tree_of[order]
 
 

@@ -240,7 +240,7 @@ class LocalSearch:
             if place in self._descended or self.n_scans >= self.most_scans:
                 return
             passed.append(place)
-            scan = self.scan(self.reachable.cost(self.slots))
+            scan = self.scan(float(self.reachable.cost(self.slots)))
             if self.by_price and not (scan.reached_here and self.is_admissible(self.slots)):
                 return  # computed features may spoil a move
             crowded = int(self.is_change[self.slots].sum()) > self.most_changes
@@ -288,7 +288,7 @@ class LocalSearch:
     def try_first_moves(self, start: Array, firsts: Iterable[int], *, within_target: bool = False) -> bool:
         """Try each first move from slots ``(m,)`` with the best second one; descend from the best pair if it gains."""
         self.slots = start.copy()
-        before = least = self.total_here(self.scan(self.reachable.cost(start)))
+        before = least = self.total_here(self.scan(float(self.reachable.cost(start))))
         after = None
         for slot in firsts:
             self.slots = self.complete(self.moved(start, slot)[None, :])[0][0]

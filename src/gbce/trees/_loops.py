@@ -1,7 +1,7 @@
 """Compiled loops over the nodes of tree ensembles: sums of leaves, scores of points on cells and along one column.
 
-Importing this module compiles them by numba; :mod:`gbce.trees._along` does so on first use. Random numbers are passed in, so
-that results depend on the caller's generator only.
+Importing this module compiles them by numba; :mod:`gbce.trees._along` does so on first use. Random numbers are passed
+in, so that results depend on the caller's generator only.
 """
 
 from typing import Any
@@ -362,7 +362,7 @@ def score_moves(
     value: Array,
     out: Array,
 ) -> None:
-    """Add to ``here`` ``(S,)`` the scores of a point on ``cells`` ``(m,)``, and to ``out`` ``(N, S)`` those after moves.
+    """Add the scores of a point on cells ``(m,)`` to ``here`` ``(S,)``, and those after moves to ``out`` ``(N, S)``.
 
     It is moved along the columns that ``which`` ``(m,)`` numbers, not along those of -1. Their cells begin at
     ``begins`` in ``out``, the missing one last. Only cells from the ``window`` ``(., 2)`` of a column are scored, and
