@@ -180,7 +180,7 @@ def test_a_spread_is_read_off_as_many_rows_as_there_is_time_for(clock):
     assert hasty.target.scale == pytest.approx(scale, rel=4 / np.sqrt(2 * 300))  # four errors of 300 rows
     later = explainer.explain(data[0], open_scale, rules=[], seed=0)
     assert later.target.scale == pytest.approx(scale, rel=1e-12)  # what was read in haste is not kept
-    with pytest.raises(BudgetSpentError, match="takes 30 model rows at least: give the target a scale"):
+    with pytest.raises(BudgetSpentError, match="takes at least 30 model rows: give the target a scale"):
         gbce.Explainer(clock.model(0.1), data, space=SPACE).explain(data[0], open_scale, time_budget=2)
 
 

@@ -78,7 +78,7 @@ def test_nothing_can_be_said_for_nothing(rows):
 
 def test_reading_the_spread_of_outputs_must_fit_in():
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), DATA)
-    with pytest.raises(BudgetSpentError, match=r"takes 30 model rows at least: give the target a scale"):
+    with pytest.raises(BudgetSpentError, match=r"takes at least 30 model rows: give the target a scale"):
         explainer.explain(DATA[0], gbce.AtLeast(2.0), max_model_rows=29)
 
 

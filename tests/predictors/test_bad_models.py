@@ -146,9 +146,9 @@ def test_model_of_other_columns_is_refused():
     fitted_on_frame = LinearRegression().fit(DATA[["Age", "debt"]], total(DATA))
     with pytest.raises(
         ValueError,
-        match=r"fitted on the columns \['Age', 'debt'\], the data have .*: the table has also \['income'\]",
+        match=r"fitted on the columns \['Age', 'debt'\], but the data have .*: the table has also \['income'\]",
     ):
         gbce.Explainer(fitted_on_frame, DATA)
     fitted_on_array = LinearRegression().fit(DATA.to_numpy()[:, :2], total(DATA))
-    with pytest.raises(ValueError, match=r"LinearRegression was fitted on 2 columns, the data have 3"):
+    with pytest.raises(ValueError, match=r"LinearRegression was fitted on 2 columns, but the data have 3"):
         gbce.Explainer(fitted_on_array, DATA)

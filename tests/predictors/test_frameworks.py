@@ -185,7 +185,7 @@ def test_lightgbm_booster_trained_on_an_array_takes_a_frame_of_as_many_columns()
     frame = pd.DataFrame(NUMBERS, columns=["a", "b", "c"])
     agrees(asked(booster, NEW_NUMBERS, gbce.Space.infer(frame)), booster.predict(NEW_NUMBERS))
     agrees(asked(booster, NEW_NUMBERS, gbce.Space.infer(NUMBERS)), booster.predict(NEW_NUMBERS))
-    with pytest.raises(ValueError, match="3 columns, the data have 2"):
+    with pytest.raises(ValueError, match="3 columns, but the data have 2"):
         as_predictor(booster, gbce.Space.infer(frame[["a", "b"]]))
 
 
@@ -227,7 +227,7 @@ def test_xgboost_booster_trained_on_arrays():
     expected = booster.predict(xgboost.DMatrix(NEW_NUMBERS))
     for data in (NUMBERS, pd.DataFrame(NUMBERS, columns=["a", "b", "c"])):
         agrees(asked(booster, NEW_NUMBERS, gbce.Space.infer(data)), expected)
-    with pytest.raises(ValueError, match="3 columns, the data have 4"):
+    with pytest.raises(ValueError, match="3 columns, but the data have 4"):
         as_predictor(booster, gbce.Space.real(4))
     named = xgboost.train({}, xgboost.DMatrix(NUMBERS, label=SCORE, feature_names=["a", "b", "c"]), 5)
     agrees(asked(named, NEW_NUMBERS, gbce.Space.infer(NUMBERS)), expected)
@@ -340,7 +340,7 @@ def test_onnx_session_of_one_tensor():
     session = session_of(regressor, rows[:1])
     agrees(asked(session, NEW_NUMBERS, space), session.run(None, {"X": rows})[0][:, 0])
     np.testing.assert_allclose(asked(session, NEW_NUMBERS, space).values, regressor.predict(NEW_NUMBERS), atol=1e-4)
-    with pytest.raises(ValueError, match="takes 3 columns, the data have 2"):
+    with pytest.raises(ValueError, match="takes 3 columns, but the data have 2"):
         as_predictor(session, gbce.Space.real(2))
 
 

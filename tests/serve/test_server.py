@@ -165,7 +165,7 @@ def test_a_worker_stays_within_its_memory(service):
     first = wait_for_answer(service)["pid"]
     service.ask(body={"keep": 900 << 20})  # within the limit, but the next request might not be
     assert wait_for_answer(service)["pid"] != first
-    assert "a worker had grown to its limit of memory" in service.log
+    assert "a worker reached its memory limit" in service.log
 
 
 def raw(service, data):

@@ -73,7 +73,7 @@ def test_transitions_are_read_and_printed_as_they_could_be_given():
     ("text", "problem"),
     [
         ("never status 'maried' -> 'single'", "no level 'maried'; its levels are 'divorced'"),
-        ("never rank 'a' -> 'b'", "'rank', which is no column"),
+        ("never rank 'a' -> 'b'", "'rank', which is not a column"),
         ("never income 3 -> 4", "'income' is integer, .* increase="),
         ("never status married -> single", "is not a list of levels"),
     ],

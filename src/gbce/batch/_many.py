@@ -405,8 +405,8 @@ def run_tasks(
             lost = [key for key in under_way if key in again]
             if lost:
                 raise RuntimeError(
-                    f"a worker process was killed while it explained group {lost[0]}, and again when it was sent to "
-                    "another one; too little memory is the usual reason: use fewer n_jobs. Rows in a store are kept."
+                    f"a worker process was killed while it explained group {lost[0]}, and again in another "
+                    "one; the usual reason is too little memory: use a smaller n_jobs. Rows in a store are kept."
                 ) from error
             again |= under_way.keys()
             warnings.warn(

@@ -203,7 +203,7 @@ class Store:
             raise OSError(
                 error.errno,
                 f"the store {self.folder} could not be written ({error.strerror or error}); finished rows are "
-                "kept: repeat the call once that is mended, and it continues from there",
+                "kept: once that is fixed, repeat the call to continue from there",
             ) from error
 
     def read(self, number: int, columns: list[str] | None = None) -> pd.DataFrame:

@@ -153,7 +153,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--input", choices=["csv", "parquet", "jsonl"], help="format of tables, where names do not say")
+    parser.add_argument("--input", choices=["csv", "parquet", "jsonl"], help="format of tables, if not in their names")
     parser.add_argument("--max-rows", type=int, default=200_000, metavar="N", help=(
         "largest number of rows of DATA that are used, drawn at random (default: 200000)"))  # fmt: skip
     parser.add_argument("--trust-pickle", action="store_true", help=(
@@ -167,7 +167,7 @@ def _add_output(parser: argparse.ArgumentParser, formats: list[str], usual: str)
 
 
 def _add_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--language", default="en", help="of texts and letters: en, ja (default: en)")
+    parser.add_argument("--language", default="en", help="language of texts and letters: en, ja (default: en)")
     parser.add_argument("--audience", choices=["person", "analyst"], default="person", help="of texts, default: person")
 
 
@@ -208,7 +208,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-r", "--row", required=True, help="which row, as for `gbce explain`")
     parser.add_argument("--rows", metavar="FILE", help="table of the row, if not DATA")
     parser.add_argument("--noise", type=float, default=0.1, help=(
-        "standard deviation of the values that are reached, in units of each column's scale; 0.1"))  # fmt: skip
+        "standard deviation of the execution noise, in units of each column's scale (default: 0.1)"))  # fmt: skip
     _add_output(parser, ["csv", "jsonl", "parquet"], "csv")
 
 
@@ -238,7 +238,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}; or the word predictor, see --predictor_host")
     parser.add_argument("data", metavar="DATA", help="table that the model was fitted on: CSV, Parquet or JSON lines")
-    parser.add_argument("-t", "--target", help=f"of requests that have none: {_TARGET}")
+    parser.add_argument("-t", "--target", help=f"for requests without a target: {_TARGET}")
     parser.add_argument("-s", "--settings", metavar="TOML", help="columns, constraints and options; see `gbce init`")
     parser.add_argument("--classes", metavar="A,B", help="names of the model's classes, in the model's order")
     parser.add_argument("--index", metavar="COLUMN", help="column that names the rows, and is left out")
@@ -248,14 +248,14 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     at.add_argument("--port", "--http_port", dest="http_port", type=int, default=8080, metavar="N", help=(
         "port; 0 is any free one (default: 8080)"))  # fmt: skip
     at.add_argument("--token-file", metavar="FILE", help=(
-        "requests must show the token in it, or in the variable GBCE_TOKEN, as Authorization: Bearer"))  # fmt: skip
+        "file with the token that requests must send as Authorization: Bearer; or set GBCE_TOKEN"))  # fmt: skip
     limits = parser.add_argument_group("limits")
     for name, kind, default, text in _LIMITS:
         limits.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (default: {default})")
     kserve = parser.add_argument_group("KServe", "as explainer of an InferenceService, which adds these")
     kserve.add_argument("--name", "--model_name", dest="model_name", default="model", help="name of the model")
     kserve.add_argument("--predictor_host", metavar="HOST", help=(
-        "ask the model at this host, in KServe's V1 protocol, where MODEL is the word predictor"))  # fmt: skip
+        "call the model at this host by KServe's V1 protocol; MODEL is then the word predictor"))  # fmt: skip
     kserve.add_argument("--instances", choices=["lists", "objects"], default="lists", help=(
         "rows as the predictor takes them: lists of values, or objects with names (default: lists)"))  # fmt: skip
 
@@ -278,13 +278,13 @@ def _seconds(text: str) -> float:
 
 # as in gbce.serve.Limits, where they have their reasons
 _LIMITS = (
-    ("--workers", _positive, 1, "processes, each with its own model and table, which is requests at a time"),
-    ("--max-waiting", _positive, 32, "requests that wait for a worker; beyond them the answer is 429"),
+    ("--workers", _positive, 1, "workers, each with its own model and table: as many requests are answered at a time"),
+    ("--max-waiting", _positive, 32, "requests that may wait for a worker; further ones are answered with 429"),
     ("--max-batch", _positive, 100, "rows in one request"),
     ("--max-body", _positive, 1_000_000, "bytes of a request"),
     ("--max-model-rows", _positive, 200_000, "model rows for each explained row"),
-    ("--max-seconds", _seconds, 30.0, "seconds of a request, after which the model is not called"),
-    ("--max-memory", _positive, 4096, "megabytes of data of each worker, its model included"),
+    ("--max-seconds", _seconds, 30.0, "seconds per request, after which the model is not called"),
+    ("--max-memory", _positive, 4096, "megabytes of memory per worker, its model included"),
 )
 
 

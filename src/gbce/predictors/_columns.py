@@ -56,7 +56,7 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
     wanted = [str(label) for label in wanted]
     if space.columns is None:
         if len(wanted) != space.n_columns:
-            raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {space.n_columns}")
+            raise ValueError(f"{name} was fitted on {len(wanted)} columns, but the data have {space.n_columns}")
         return (lambda x: pd.DataFrame(space.decode(x), columns=wanted)) if frame else space.decode
     decode: Rows = space.decode if own else space.frame
     have = list(map(str, space.columns))
@@ -64,7 +64,7 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
         return decode
     if sorted(wanted) != sorted(have):
         difference = describe_difference(wanted, have) or "has a duplicated column"
-        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}: the table {difference}")
+        raise ValueError(f"{name} was fitted on the columns {wanted}, but the data have {have}: the table {difference}")
     positions = [have.index(label) for label in wanted]
     return lambda x: _pick(decode(x), positions)
 

@@ -171,7 +171,7 @@ def input_maker(model: Any, space: Space, name: str) -> Rows:
         count = getattr(model, "n_features_in_", space.n_columns)
         if count != space.n_columns:
             raise ValueError(
-                f"{name} was fitted on {count} columns, the data have {space.n_columns}: {list(space.names)}"
+                f"{name} was fitted on {count} columns, but the data have {space.n_columns}: {list(space.names)}"
             )
         # an estimator fitted on an array warns about frames, a pipeline or duck type may need its frame
         if space.columns is None or not hasattr(model, "n_features_in_"):

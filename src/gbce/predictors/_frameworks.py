@@ -56,7 +56,8 @@ def _xgboost_rows(booster: Any, space: Space, name: str) -> Rows:
     wanted = booster.feature_names
     if wanted is None:
         if booster.num_features() != space.n_columns:
-            raise ValueError(f"{name} was trained on {booster.num_features()} columns, the data have {space.n_columns}")
+            trained = f"{name} was trained on {booster.num_features()} columns"
+            raise ValueError(f"{trained}, but the data have {space.n_columns}")
         numbers = as_numbers(space, name)
         return lambda x: DMatrix(numbers(x))
     as_input = in_order(wanted, space, name, frame=False, own=False)
@@ -104,7 +105,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
     unnamed = names == [f"Column_{j}" for j in range(len(names))]
     if unnamed and space.columns is not None and list(map(str, space.columns)) != names:
         if len(names) != space.n_columns:
-            raise ValueError(f"{name} was trained on {len(names)} columns, the data have {space.n_columns}")
+            raise ValueError(f"{name} was trained on {len(names)} columns, but the data have {space.n_columns}")
         as_input: Rows = as_numbers(space, name)
     else:
         as_input = in_order(names, space, name, frame=False, own=False)
@@ -150,7 +151,7 @@ def catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.D
     names = model.feature_names_
     if names == [str(j) for j in range(len(names))]:  # fitted on an array
         if len(names) != space.n_columns:
-            raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {space.n_columns}")
+            raise ValueError(f"{name} was fitted on {len(names)} columns, but the data have {space.n_columns}")
         decode: Rows = table_decoder(space)
     else:
         decode = in_order(names, space, name, own=False)
@@ -306,7 +307,7 @@ def _dtype(one: Any) -> str | None:
 def _one_tensor(one: Any, space: Space, name: str) -> Feed:
     width = one.shape[-1] if one.shape else None
     if isinstance(width, int) and width != space.n_columns:
-        raise ValueError(f"{name} takes {width} columns, the data have {space.n_columns}")
+        raise ValueError(f"{name} takes {width} columns, but the data have {space.n_columns}")
     numbers, dtype = as_numbers(space, name), _dtype(one)
     return lambda x: {one.name: numbers(x).astype(dtype)}
 

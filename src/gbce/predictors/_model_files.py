@@ -163,7 +163,7 @@ def _find_kind(path: Path) -> str:
 def _find_flavour(folder: Path) -> tuple[Path, str]:
     """Return the model file of an MLflow folder and its kind."""
     if not (folder / _FOLDER_FILE).is_file():
-        raise ModelFileError(f"{folder} is a folder without a file {_FOLDER_FILE}, so not a model that MLflow wrote")
+        raise ModelFileError(f"{folder} is a folder without a file {_FOLDER_FILE}, so it is not an MLflow model")
     flavours = _read_flavours((folder / _FOLDER_FILE).read_text(encoding="utf-8"))
     for name, key in (
         ("lightgbm", "data"), ("xgboost", "data"), ("catboost", "data"), ("onnx", "data"), ("sklearn", "pickled_model"),
@@ -237,7 +237,7 @@ def _load_skops(path: Path) -> Any:
     others = sorted(set(files.get_untrusted_types(file=path)) - set(_TRUSTED))
     if others:
         raise ModelFileError(
-            f"{path} holds types that are not on the list of trusted ones: {', '.join(others)}. Save the model without "
+            f"{path} contains types that are not trusted: {', '.join(others)}. Save the model without "
             "them, or in another format"
         )
     return files.load(path, trusted=list(_TRUSTED))

@@ -161,12 +161,12 @@ class Reference:
         order = stream(0, JUDGING).permutation(len(self.rows))
         n, limit = min(_FEWEST_REFERENCE_ROWS, len(order)), "max_model_rows" if few else "time_budget"
         if budget.rows_left < n:
-            raise BudgetSpentError(f"{what} takes {n} model rows at least: {advice} {limit}")
+            raise BudgetSpentError(f"{what} takes at least {n} model rows: {advice} {limit}")
         order = order[: max(n, int(_KNOWN_SHARE * budget.rows_left))] if few else order
         part = budget if few else budget.share(_SETUP_SHARE)
         (outputs,) = Panel((first,), part).ask_some(self.rows[order])
         if len(outputs.values) < n:
-            raise BudgetSpentError(f"{what} takes {n} model rows at least: {advice} {limit}")
+            raise BudgetSpentError(f"{what} takes at least {n} model rows: {advice} {limit}")
         if len(outputs.values) == len(self.rows):
             self.spread = _spread(replace(outputs, values=outputs.values[np.argsort(order)]))
         return self.spread if self.spread is not None else _spread(outputs)

@@ -354,8 +354,8 @@ class Metrics:
         self._model_rows = Counter("gbce_model_rows", "Rows that the model evaluated for them", registry=own)
         gauges: dict[str, tuple[str, Any]] = {
             "gbce_workers_ready": ("Workers that have opened the model", lambda: pool.ready),
-            "gbce_requests_running": ("Requests that are worked on", lambda: pool.running),
-            "gbce_requests_waiting": ("Requests that wait for a worker", lambda: pool.waiting),
+            "gbce_requests_running": ("Requests in progress", lambda: pool.running),
+            "gbce_requests_waiting": ("Requests waiting for a worker", lambda: pool.waiting),
             "gbce_worker_restarts": ("Workers that were replaced", lambda: pool.restarts),
         }
         for name, (text, read) in gauges.items():

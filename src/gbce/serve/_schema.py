@@ -118,7 +118,7 @@ def _describe_options(limits: Limits, target: str | None, examples: Sequence[str
         "seconds": {"type": "number", "minimum": _SHORTEST, "maximum": limits.seconds, "default": limits.seconds,
                     "description": "do not call the model after this time"},
         "include": {"type": "array", "items": {"enum": list(VALUES["include"])}, "default": [],
-                    "description": "more of the answer: alternatives with their shares (with posterior), sentences, "
+                    "description": "what to add to the answer: alternatives with shares (with posterior), sentences, "
                     "an HTML page, a letter with the reasons of the settings"},
         "language": {"enum": list(VALUES["language"]), "default": "en", "description": "of text and letter"},
         "audience": {"enum": list(VALUES["audience"]), "default": "person", "description": "of text"},
@@ -175,7 +175,7 @@ def _describe_parts() -> dict[str, Any]:
         "page": {"type": ["string", "null"], "description": "an HTML document"},
         "letter": {"type": ["object", "null"], "properties": texts},
         "refused": {"type": "object", "additionalProperties": _WORDS,
-                    "description": "why a part that was asked for must not be written"},
+                    "description": "why a requested part must not be written"},
     }  # fmt: skip
 
 

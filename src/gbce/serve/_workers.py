@@ -35,7 +35,7 @@ class Limits:
     seconds : float
         Time of a request; models are not called after it. A request may ask for less.
     waiting : int
-        Requests that wait for a worker; beyond them the answer is 429.
+        Requests waiting for a worker; beyond them the answer is 429.
     memory : int
         Bytes of data of each worker, where the system can limit them.
     """
@@ -255,12 +255,12 @@ class Pool:
 
     @property
     def running(self) -> int:
-        """Requests that are worked on."""
+        """Requests in progress."""
         return self._running
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a worker."""
+        """Requests waiting for a worker."""
         return sum(not one.result.done() for one in self._waiting)
 
     @property
@@ -337,7 +337,7 @@ class Pool:
             except _LostError:
                 raise
             except Exception as error:  # a defect must cost one request, and not the place of a worker
-                _LOG.exception("a request could not be handed to a worker, or its answer not be read")
+                _LOG.exception("a request could not be passed to a worker, or its answer could not be read")
                 ticket.fail(RequestError(500, "the explanation failed; the log of the service has the reason"))
                 raise _LostError("a worker's answer could not be read") from error
             finally:
@@ -345,7 +345,7 @@ class Pool:
                 took = time.monotonic() - start
                 self._seconds = took if not self._seconds else (1.0 - _PACE) * self._seconds + _PACE * took
             if leaving:
-                raise _LostError("a worker had grown to its limit of memory")
+                raise _LostError("a worker reached its memory limit")
 
     async def _exchange(self, worker: _Worker, ticket: Ticket) -> bool:
         """Have one request answered; return whether the worker leaves afterwards."""

@@ -500,7 +500,9 @@ def _read_one(given: Any, names: Sequence[str]) -> Transition | None:
         return None
     name, before, after = (given[slice(*found.span(part))] for part in ("name", "before", "after"))
     if name.strip("`") not in names:
-        raise ValueError(f"{given!r} refers to {name.strip('`')!r}, which is no column; columns are {list(names)}")
+        raise ValueError(
+            f"{given!r} refers to {name.strip('`')!r}, which is not a column; the columns are {list(names)}"
+        )
     return Transition(name.strip("`"), _read_levels(before, given), _read_levels(after, given), given.strip())
 
 

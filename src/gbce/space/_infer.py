@@ -102,7 +102,7 @@ class ColumnOptions:
                 raise ValueError(f"levels of {name!r} must be a list, not {levels!r}")
             if any(pd.api.types.is_scalar(level) and pd.isna(level) for level in levels):
                 advice = f"missing={{{name!r}: 'any'}} allows it"
-                raise ValueError(f"levels of {name!r}: a missing value is no level; {advice}")
+                raise ValueError(f"levels of {name!r}: a missing value is not a level; {advice}")
         require_words(self.labels, self.units, self.digits, names)
         for name, pair in self.bounds.items():
             if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
@@ -224,8 +224,8 @@ def _align_times(codecs: list[Any], names: Sequence[str], compared: Sequence[tup
             )
         if depends_on_origin(text, own):
             raise ValueError(
-                f"{text!r} relates the times {own} to a number, and a time is none: relate times to each other, limit "
-                "them with bounds=, or give a function of the frame"
+                f"{text!r} relates the times {own} to a number, but a time is not a number: relate times to "
+                "each other, limit them with bounds=, or give a function of the frame"
             )
         aligned |= set(own) if len(own) > 1 else set()
     if not aligned:
