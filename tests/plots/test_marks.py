@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 import gbce
 from gbce.base import Rule
-from gbce.plots._style import choose_styles
+from gbce.plots._style import choose_styles, short_text
 
 DATA = np.random.default_rng(0).normal(size=(100, 3))
 RED = "#ad0611"  # MAP's
@@ -130,3 +130,10 @@ def test_a_loaded_picture_is_the_same(tmp_path):
     assert choose_styles(again.decisions) == choose_styles(explanation.decisions)
     for name in ("posterior", "changes"):
         assert drawn(getattr(again.plot, name)()) == drawn(getattr(explanation.plot, name)())
+
+
+def test_names_that_are_cut_keep_the_number_that_tells_them_apart():
+    names = [f"HistGradientBoostingRegressor{number}" for number in ("", " #2", " #13")]
+    assert [short_text(name, 20) for name in names] == [
+        "HistGradientBoostin…", "HistGradientBoos… #2", "HistGradientBoo… #13"
+    ]  # fmt: skip

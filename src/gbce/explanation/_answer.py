@@ -77,16 +77,18 @@ class Share(NamedTuple):
 
     @property
     def digits(self) -> str:
-        """The share with three decimals, never rounded to 0 or 1.
+        """The share with three decimals, never rounded to 0 or 1, and down if it is exact, as :attr:`in_hundred`.
 
         Examples
         --------
-        >>> [Share(share, share, share, 0, exact=True).digits for share in (0.9324, 0.9997, 1.0)]
+        >>> [Share(share, share, share, 0, exact=True).digits for share in (0.9326, 0.9997, 1.0)]
         ['0.932', 'above 0.999', '1.000']
         """
         if 0 < self.share < _LEAST_DIGIT:
             return f"below {_LEAST_DIGIT}"
-        return f"above {1 - _LEAST_DIGIT}" if 1 - _LEAST_DIGIT < self.share < 1 else f"{self.share:.3f}"
+        if 1 - _LEAST_DIGIT < self.share < 1:
+            return f"above {1 - _LEAST_DIGIT}"
+        return f"{floor(1000 * self.share + WIDE_ROUNDING) / 1000 if self.exact else self.share:.3f}"
 
     @property
     def in_hundred(self) -> str:

@@ -106,8 +106,9 @@ class Explanation(Findings):
     ) -> pd.DataFrame:
         """Return the cheapest draw or decision for every reliability, without model calls.
 
-        Only evaluated points are considered, so that reliability is the share of the explanation's own models;
-        :meth:`gbce.Explainer.frontier` calls models, and handles noise, other models and points beyond the draws.
+        Only evaluated points are considered, so that reliability is the share of the explanation's own models: with
+        one model, 1 for whatever reaches the target exactly. :meth:`gbce.Explainer.frontier` calls models, and handles
+        noise, other models and points beyond the draws.
 
         Parameters
         ----------

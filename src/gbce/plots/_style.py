@@ -1,5 +1,6 @@
 """Style of all plots: colours, axes, labels, legends, and the marks of decisions and the answer."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,7 @@ class _Layout:
 
 
 _LAYOUT = _Layout()
+_NUMBER = re.compile(r" #\d+$")  # behind names of models that occur twice
 _POINTS_PER_INCH = 72.0  # by definition
 
 # --- axes, labels and legends ----------------------------------------------------------------------------------------
@@ -153,9 +155,11 @@ def literal_text(text: str) -> str:
 
 
 def short_text(text: str, longest: int = _LAYOUT.longest_name) -> str:
-    """Escape a user's string, and truncate it if it is too long."""
+    """Escape a user's string, and truncate it if it is too long, but for the number that tells models apart."""
     text = printable(text)
-    return literal_text(text if len(text) <= longest else text[: longest - 1] + "…")
+    number = _NUMBER.search(text)
+    end = number[0] if number else ""
+    return literal_text(text if len(text) <= longest else f"{text[: longest - 1 - len(end)]}…{end}")
 
 
 def broken_text(text: str, width: int, most: int = 2) -> str:
