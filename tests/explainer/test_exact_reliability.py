@@ -62,7 +62,7 @@ def test_it_is_marked_wherever_it_is_shown(exact, tmp_path):
     share = answer.reliability.share
     count = f"{np.floor(1000 * share + 1e-9) / 10:g}"
     assert f"it still works {count} times out of 100 (computed, not simulated)." in answer.sentence
-    assert f"{share:.3f} (exact: summed over" in exact.summary()
+    assert f"{np.floor(1000 * share + 1e-9) / 1000:.3f} (exact: summed over" in exact.summary()
     assert "under execution noise (exact)" in exact.summary()
     said = json.loads(json.dumps(answer.to_dict()))
     assert (said["reliability"]["exact"], said["reliability"]["n"], said["expected"]["exact"]) == (True, 0, True)
