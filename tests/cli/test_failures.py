@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -154,7 +155,11 @@ def test_messages_name_settings_not_options_of_python(run, question):
 def test_letters_that_are_refused(run, demo, tmp_path):
     text = (demo / "credit.toml").read_text()
     (tmp_path / "none.toml").write_text(text.split("[reasons]")[0])
-    fails(run("letters", "row.gbce", "-s", tmp_path / "none.toml"), 1, "has no table [reasons]")
+    fails(
+        run("letters", "row.gbce", "-s", tmp_path / "none.toml"),
+        1,
+        "none.toml has no reasons: give each column its",
+    )
     kept = text.replace('income = "Income', 'age = "Income')
     (tmp_path / "few.toml").write_text(kept)
     fails(run("letters", "row.gbce", "-s", tmp_path / "few.toml"), 3, "the column 'income' has no reason")
@@ -229,13 +234,18 @@ def test_a_closed_pipe(demo):
 
 def test_an_interruption(demo, tmp_path, listing):
     words = ["batch", "model.skops", "applicants.csv", "--settings", "credit.toml", "-v", "-o", str(tmp_path / "a.csv")]
-    running = subprocess.Popen([*COMMAND, *words], cwd=demo, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    for line in running.stderr:
-        if "left out" in line:  # the table is read: the rows are next
-            break
-    time.sleep(1)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # which tests in the background ignore
+    options = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "preexec_fn": heard}
+    with subprocess.Popen([*COMMAND, *words], cwd=demo, **options) as running:
+        for line in running.stderr:
+            if "left out" in line:  # the table is read: the rows are next
+                break
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        try:
+            _, err = running.communicate(timeout=120)
+        finally:
+            running.kill()
     assert running.returncode == 130
     assert err.splitlines()[-1] == "gbce: interrupted: nothing was written"
     assert listing(tmp_path) == []

@@ -52,11 +52,11 @@ def test_a_model_file_is_served_as_the_command_line_explains_it(folder, tmp_path
 PREDICTOR = """
 import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-import skops.io
 import pandas as pd
+from gbce.predictors import load_model
 
 sys.stderr.write("")
-model = skops.io.load(sys.argv[1])
+model = load_model(sys.argv[1])
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -110,7 +110,7 @@ WRONG = [
     ({"row": ROW | {"years": True}}, "row: years must not be true"),
     ({"row": ROW | {"job": None}}, "column 'job' is missing"),
     ({"row": ROW | {"years": 3.5}}, "'years' = 3.5 cannot be stored in a column of type int64"),
-    ({"row": ROW | {"years": 10**400}}, ""),
+    ({"row": ROW | {"years": 10**400}}, "row: years is too large for a number"),
     ({"row": ROW | {"income": "20"}}, "holds '20' in row 0 where a number is expected"),
     ({"row": ROW | {"income": 95.0}}, "'income' = 95 lies above its bound 90"),
     ({"row": ROW | {"debt": 100.0}}, "debt <= 3 * income"),
@@ -130,7 +130,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("body", "sentence"), WRONG, ids=[sentence or "huge" for _, sentence in WRONG])
+@pytest.mark.parametrize(("body", "sentence"), WRONG, ids=[sentence for _, sentence in WRONG])
 def test_what_does_not_fit_is_refused_in_a_sentence(desk, body, sentence):
     status, found, head = ask(desk, body)
     assert status == 422, found

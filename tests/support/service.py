@@ -144,12 +144,17 @@ def children_of(process):
 
 
 def alive(processes):
-    """Those that run: one that ended may wait for somebody to ask for its exit code."""
+    """Those that still run after some seconds: one that ended may wait for somebody to ask for its exit code."""
     import psutil
 
-    found = []
-    for one in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if one.status() != psutil.STATUS_ZOMBIE:
-                found.append(one)
+    found = list(processes)
+    for _ in range(100):
+        left, found = found, []
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if one.status() != psutil.STATUS_ZOMBIE:
+                    found.append(one)
+        if not found:
+            break
+        time.sleep(0.1)
     return found

@@ -53,6 +53,13 @@ def test_every_way_states_its_reliability_and_the_letter_what_it_depends_on():
     assert re.fullmatch(r"[0-9a-f]{32}", found.receipt)
 
 
+@pytest.mark.parametrize(("share", "stated"), [(1.0, "100% of 30"), (0.95, "95% of 30")])
+def test_refitted_models_are_counted(share, stated):
+    explanation = explained(posterior=True)
+    refitted = replace(explanation, answer=replace(explanation.answer, survival=Share.of(share, 30)))
+    assert f"Under refitted models, the first of these: {stated}" in letter(refitted).text
+
+
 def test_the_receipt_changes_with_row_answer_and_seed():
     other = explainer().explain(declined(2).iloc[1], "approved", seed=0, posterior=False)
     again = explainer().explain(declined(1).iloc[0], "approved", seed=1, posterior=False)

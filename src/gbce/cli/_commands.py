@@ -172,7 +172,7 @@ def _letters(options: Namespace, messages: Messages) -> int:
     kind = choose_format(options.output, options.format, ["text", "html", "csv"], "text")
     settings = read_settings(options.settings)
     if not settings.reasons:
-        raise ValueError(f"{options.settings} has no table [reasons]: give each column its reason, column = text")
+        raise ValueError(f"{options.settings} has no reasons: give each column its own in [reasons], column = text")
     own = dict(settings.letter) | {"protected": settings.protected, "language": options.language}
     of_rows = {name: value for name, value in own.items() if name != "alternatives"}  # which need draws
     letters: dict[str, Letter] = {}

@@ -361,8 +361,9 @@ def choose_best(values: Array, k: int, weights: Array, groups: Array | None = No
         ]
         fair = _solve(np.r_[np.zeros(m + p), -1.0], blocks, np.r_[upper, 1.0], m, seconds)
         objective, upper = np.r_[objective, 0.0], np.r_[upper, 1.0]
-        floor = np.zeros(m + p + 1)
-        floor[-1] = max(-fair.fun - _ROUNDING, 0.0)
+        floor = np.zeros(m + p + 1)  # the share of the set itself: the solver's own may be more by its tolerance
+        reached = np.bincount(groups, (values[:, fair.x[:m] > 0.5] > 0).any(axis=1))
+        floor[-1] = max(float((share * reached).min()) - _ROUNDING, 0.0)
         found = _solve(objective, blocks, upper, m, seconds, floor)
     else:
         found = _solve(objective, blocks, upper, m, seconds)

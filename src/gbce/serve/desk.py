@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -221,6 +222,8 @@ class ExplainerDesk:
                     raise RequestError(
                         422, f"{name}: {column} must be a number, a string, true, false or null, not {show(value)}"
                     )
+                if isinstance(value, int) and abs(value) > sys.float_info.max:
+                    raise RequestError(422, f"{name}: {column} is too large for a number")
                 if isinstance(value, bool) and column not in known:  # which would be read as 1 or 0
                     raise RequestError(422, f"{name}: {column} must not be {json.dumps(value)}")
             lines.append({one: known[one].get(row[one], row[one]) if one in known else row[one] for one in labels})

@@ -235,7 +235,8 @@ def _compose(facts: Facts, own: LetterOptions, ways: Sequence[_Way], receipt: st
     if facts.reliability is not None:
         depends.append(say("letter.held", **catalogue.count(facts.reliability)))
     if facts.survival is not None:
-        share = catalogue.count(facts.survival._replace(exact=False))["count"]
+        every = facts.survival.share >= 1  # of the models, which were counted
+        share = "100" if every else catalogue.count(facts.survival._replace(exact=False))["count"]
         depends.append(say("letter.refitted", share=share, n=facts.survival.n))
     depends += [say("letter.receipt", receipt=receipt), say("letter.check"), say("letter.not_advice")]
     return Letter(
