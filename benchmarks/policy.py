@@ -5,10 +5,11 @@ that the model refuses are split: some are given to every method, the others mea
 ranges of the data, one for a category, and gbce is told to pay for these; C-GLANCE counts tenths of a range.
 
 Columns: *coverage*, share of the measuring rows that some action brings to the target, by the model's own ``predict``;
-*cost*, mean of the cheapest action of these rows; *promised*, what the method itself states, gbce with the ends of its
-interval; *columns*, changed by an action on average; *fixed*, actions that change a column that may not change, which
-count for their method all the same; *seconds* of one core and *model rows*, with the answers that gbce starts from.
-``gbce, worth`` serves no row at more than the cost that C-GLANCE has on the rows it was given, 1 where that is not run.
+*cost*, mean of the cheapest action of these rows; *in range* and *cost in range*, the same where no number that changes
+leaves its range in the data, such as to minus three late payments; *promised*, what the method itself states, gbce with
+the ends of its interval; *columns*, changed by an action on average; *fixed*, actions that change a column that may not
+change, which count for their method all the same; *seconds* of one core and *model rows*, with the answers that gbce
+starts from.
 
 A promise is *kept* where the difference between promise and measurement lies within the 95% interval of both (Newcombe,
 1998). ``--intervals`` simulates tables of which 4,000 other rows are known: *coverage* is the share of
@@ -61,9 +62,12 @@ BARRED = 0.05  # share of the simulated people who are refused whatever they cha
 # --- tables and models -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Case:
-    """A model, the rows given to methods, the rows that measure, and what may not change."""
+    """A model, the rows given to methods, the rows that measure, and what may not change.
+
+    While ``in_range`` is set, changes that leave the range of the data cannot be paid.
+    """
 
     table: str
     model_name: str
@@ -73,6 +77,7 @@ class Case:
     given: pd.DataFrame
     measured: pd.DataFrame
     fixed: tuple[str, ...]
+    in_range: bool = False
 
     @property
     def numbers(self) -> list[str]:
@@ -85,9 +90,11 @@ class Case:
 
     def costs(self, before: pd.DataFrame, after: pd.DataFrame) -> np.ndarray:
         """Return the sum of changes in ranges, one for a category: ``(n,)``."""
-        moved = (after[self.numbers] - before[self.numbers]).abs() / self.ranges()
+        old, new, known = before[self.numbers], after[self.numbers], self.data[self.numbers]
         others = [name for name in self.data.columns if name not in self.numbers]
-        return (moved.sum(axis=1) + (after[others] != before[others]).sum(axis=1)).to_numpy(dtype=float)
+        moved = ((new - old).abs() / self.ranges()).sum(axis=1) + (after[others] != before[others]).sum(axis=1)
+        outside = ((new != old) & ((new < known.min()) | (new > known.max()))).any(axis=1)
+        return np.where(outside & self.in_range, np.inf, moved.to_numpy(dtype=float))
 
     def serve(self, before: pd.DataFrame, after: pd.DataFrame) -> np.ndarray:
         """Return the costs ``(n,)`` of changed rows, infinite where the model refuses them."""
@@ -370,20 +377,27 @@ def measure(case: Case, method: str, results: dict[int, Found]) -> list[dict[str
     """Measure what a method found on the rows that did not choose."""
     lines = []
     for k, found in results.items():
-        start = found.cost(case.measured)
-        least = start.min(axis=1, initial=np.inf)
-        served = np.isfinite(least)
-        share = float(served.mean())
+        least = found.cost(case.measured).min(axis=1, initial=np.inf)
+        case.in_range = True
+        within = found.cost(case.measured).min(axis=1, initial=np.inf)
+        case.in_range = False
+        share, inside = float(np.isfinite(least).mean()), float(np.isfinite(within).mean())
         lines.append(
             {
                 "table": case.table, "model": case.model_name, "method": method, "k": k, "coverage": share,
-                "cost": float(least[served].mean()) if served.any() else float("nan"), "promised": found.promised[0],
+                "cost": _mean_known(least), "in range": inside, "cost in range": _mean_known(within),
+                "promised": found.promised[0],
                 "low": found.promised[1], "high": found.promised[2],
                 "kept": None if np.isnan(found.promised[1]) else not _differs(found, share, len(least)),
                 "columns": found.columns, "fixed": found.fixed, "seconds": found.seconds, "model rows": found.rows,
             }
         )  # fmt: skip
     return lines
+
+
+def _mean_known(costs: np.ndarray) -> float:
+    """Return the mean of finite costs."""
+    return float(costs[np.isfinite(costs)].mean()) if np.isfinite(costs).any() else float("nan")
 
 
 def compare(cases: Any, glance: bool, parts: Path | None) -> pd.DataFrame:
@@ -406,33 +420,34 @@ def compare(cases: Any, glance: bool, parts: Path | None) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def judge(table: pd.DataFrame) -> pd.DataFrame:
+def judge(table: pd.DataFrame, coverage: str = "coverage", cost: str = "cost") -> pd.DataFrame:
     """Compare gbce with every other method, by k: in how many cases it covers more at no more cost, and so on.
 
     Coverage counts as the same within one row of a hundred, cost within 1%.
     """
     lines = []
-    others = [name for name in table["method"].unique() if not name.startswith("gbce")]
-    for own in ("gbce", "gbce, worth"):
-        for other in others:
-            for k in KS:
-                a, b = (
-                    table[(table["method"] == one) & (table["k"] == k)].set_index(["table", "model"])
-                    for one in (own, other)
-                )
-                both = a.index.intersection(b.index)
-                a, b = a.loc[both], b.loc[both]
-                cover, price = a["coverage"] - b["coverage"], a["cost"].fillna(0) - b["cost"].fillna(np.inf)
-                no_dearer, no_fewer = price <= 0.01 * b["cost"].fillna(1.0), cover >= -0.01
-                better = (no_dearer & no_fewer) & ((cover > 0.01) | (price < -0.01 * b["cost"].fillna(1.0)))
-                worse = (cover <= 0.01) & (price >= -0.01 * b["cost"].fillna(1.0)) & ((cover < -0.01) | ~no_dearer)
-                lines.append(
-                    {
-                        "gbce": own, "beside": other, "k": k, "cases": len(both), "better": int(better.sum()),
-                        "worse": int(worse.sum()), "more rows at more cost": int(((cover > 0.01) & ~no_dearer).sum()),
-                        "fewer rows at less cost": int(((cover < -0.01) & no_dearer).sum()),
-                    }
-                )  # fmt: skip
+    for other in [name for name in table["method"].unique() if name != "gbce"]:
+        for k in KS:
+            a, b = (
+                table[(table["method"] == one) & (table["k"] == k)].set_index(["table", "model"])
+                for one in ("gbce", other)
+            )
+            both = a.index.intersection(b.index)
+            a, b = a.loc[both], b.loc[both]
+            # who serves nobody pays nothing, and is not the cheaper one
+            cover, price = a[coverage] - b[coverage], a[cost].fillna(np.inf) - b[cost].fillna(1e300)
+            slack = 0.01 * b[cost].fillna(0.0)
+            more, fewer, dearer, cheaper = cover > 0.01, cover < -0.01, price > slack, price < -slack
+            lines.append(
+                {
+                    "beside": other, "k": k, "cases": len(both),
+                    "better": int(((more & ~dearer) | (~fewer & cheaper)).sum()),
+                    "worse": int(((fewer & ~cheaper) | (~more & dearer)).sum()),
+                    "the same": int((~more & ~fewer & ~dearer & ~cheaper).sum()),
+                    "more rows at more cost": int((more & dearer).sum()),
+                    "fewer rows at less cost": int((fewer & cheaper).sum()),
+                }
+            )  # fmt: skip
     return pd.DataFrame(lines)
 
 
@@ -440,11 +455,16 @@ def average(table: pd.DataFrame) -> pd.DataFrame:
     """Return means over the cases by method and k."""
     shown = table.assign(kept=pd.to_numeric(table["kept"], errors="coerce"), fixed=table["fixed"])
     means = shown.groupby(["k", "method"], sort=False).agg(
-        coverage=("coverage", "mean"), cost=("cost", "mean"), promised=("promised", "mean"), kept=("kept", "mean"),
+        coverage=("coverage", "mean"), cost=("cost", "mean"), within=("in range", "mean"),
+        promised=("promised", "mean"), kept=("kept", "mean"),
         columns=("columns", "mean"), fixed=("fixed", "sum"), seconds=("seconds", "mean"),
         model_rows=("model rows", "mean"),
     )  # fmt: skip
-    return means.rename(columns={"model_rows": "model rows"}).sort_index(level=0, sort_remaining=False).reset_index()
+    return (
+        means.rename(columns={"model_rows": "model rows", "within": "in range"})
+        .sort_index(level=0, sort_remaining=False)
+        .reset_index()
+    )
 
 
 # --- simulated tables ------------------------------------------------------------------------------------------------
@@ -568,6 +588,8 @@ def main() -> None:
         print(_show(average(found)), "\n")
         print("gbce beside each other method: in how many cases\n")
         print(_show(judge(found)), "\n")
+        print("The same where numbers stay in their range\n")
+        print(_show(judge(found, "in range", "cost in range")), "\n")
         print("Every case\n")
         print(_show(found), "\n")
         own = found[found["kept"].notna()]

@@ -1,6 +1,7 @@
 """Group actions: what they may change, whom they serve, and whether what they promise holds for other rows."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -121,8 +122,6 @@ def test_the_best_k_of_the_candidates_are_at_least_as_good_as_the_nested(explain
 
 def test_the_last_row_in_a_hundred_is_not_served_at_any_price():
     """One of 300 rows needs an action that is sixty times as dear; a large worth serves it all the same."""
-    from dataclasses import replace
-
     space = gbce.Space.infer(pd.DataFrame({"pay": np.r_[np.linspace(40, 59, 299), 0.0]}), scale="raw")
     explainer = gbce.Explainer(lambda x: x["pay"], space.frame(np.linspace(40.0, 99.0, 60)[:, None]), space=space)
     rows = answered_rows(np.full(300, 0.95), space=space)
@@ -176,8 +175,6 @@ def test_one_model_row_for_each_pair_that_is_possible_and_a_budget_is_kept(expla
 
 
 def test_answers_that_are_not_reliable_are_not_built_from(explainer, answered):
-    from dataclasses import replace
-
     half = np.arange(len(answered)) % 2 == 0
     space = explainer.space
     wild = answered.answers.copy()
@@ -213,6 +210,27 @@ def test_answers_suggest_amounts_values_levels_and_their_unions(explainer):
     around = vary_action(space, listed[0], [], 3)
     assert listed[0] not in around
     assert around
+
+
+def test_a_change_is_exchanged_for_that_of_another_column():
+    """All rows need a and c; most answers change a and b, which is enough for half of them, and some c."""
+    n = 24
+    hard = np.arange(n) % 2
+    data = pd.DataFrame(np.random.default_rng(0).uniform(0, 2, (n, 3)), columns=list("abc")).assign(hard=hard)
+
+    def approve_both(rows):
+        second = np.where(rows["hard"] == 1, rows["c"], np.maximum(rows["b"], rows["c"]))
+        return np.minimum(rows["a"], second).to_numpy(dtype=float)
+
+    space = gbce.Space.infer(data, immutable=["hard"], scale="raw", bounds=dict.fromkeys("abc", (0, 5)))
+    explainer = gbce.Explainer(approve_both, data, space=space)
+    x0 = space.encode(data.assign(a=0.0, b=0.0, c=0.0))
+    answers = x0 + np.array([1.0, 1.0, 0.0, 0.0])
+    answers[::3, :3] = 0.0, 0.0, 1.0
+    rows = replace(answered_rows(np.full(n, 0.95), space=space), x0=x0, answers=answers, target=gbce.AtLeast(1.0))
+    found = actions(rows, 1, explainer=explainer, seed=0, max_columns=2, with_data=False)
+    assert found.coverage[0].share == 1.0
+    assert found.actions[0].columns == (0, 2)
 
 
 def test_actions_read_as_sentences_and_are_plain_data(explainer, found, tmp_path):
@@ -282,6 +300,8 @@ def test_memory_does_not_grow_with_the_table(explainer):
         ({"groups": ["a"]}, "groups must have one entry per row"),
         ({"choosing": 1.0}, "choosing must lie between 0 and 1"),
         ({"min_reliability": 2}, "min_reliability must lie between"),
+        ({"keep": ["pay", "debt", "job", "years"]}, "may change no column"),
+        ({"prices": {"age": 1}}, "may change no column"),
     ],
 )
 def test_bad_input_gets_a_sentence(explainer, answered, options, said):
@@ -290,12 +310,19 @@ def test_bad_input_gets_a_sentence(explainer, answered, options, said):
 
 
 def test_rows_without_a_common_target_or_an_explainer_get_a_sentence(explainer, answered):
-    from dataclasses import replace
-
     with pytest.raises(ValueError, match="no common target"):
         actions(replace(answered, target=None), 1, explainer=explainer)
-    with pytest.raises(TypeError, match=r"explainer must be the gbce\.Explainer"):
-        actions(answered, 1, explainer="mine")
+    for wrong in ("mine", None):
+        with pytest.raises(TypeError, match=r"explainer must be the gbce\.Explainer"):
+            actions(answered, 1, explainer=wrong)
+    other = gbce.Explainer(lambda x: x.sum(axis=1), np.random.default_rng(0).normal(size=(20, 2)))
+    with pytest.raises(ValueError, match="explainer has the columns"):
+        actions(answered, 1, explainer=other)
+    for name in ("exact", "with_data"):
+        with pytest.raises(TypeError, match=f"{name} must be True or False"):
+            actions(answered, 1, explainer=explainer, **{name: "no"})
+    with pytest.raises(TypeError, match="the group of a row must be a name or a number"):
+        actions(answered, 1, explainer=explainer, groups=[["a"]] * len(answered))
     nobody = replace(answered, already=np.ones(len(answered), dtype=bool))
     with pytest.raises(ValueError, match="need at least 2"):
         actions(nobody, 1, explainer=explainer)

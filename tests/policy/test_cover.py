@@ -96,3 +96,9 @@ def test_counts_of_many_rows_are_those_of_a_binomial():
     np.testing.assert_allclose(found, binom.pmf(np.arange(1_001), 1_000, 0.3), atol=1e-13)
     two = count_distribution(np.array([0.2, 0.7]))
     np.testing.assert_allclose(two, [0.8 * 0.3, 0.2 * 0.3 + 0.8 * 0.7, 0.2 * 0.7])
+
+
+@pytest.mark.parametrize("wrong", [[0.5, 2.0], [np.nan], [-1.0], [[0.5]], ["x"], None])
+def test_what_is_no_probability_is_refused(wrong):
+    with pytest.raises(ValueError, match="n numbers between 0 and 1"):
+        count_distribution(wrong)

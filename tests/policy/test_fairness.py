@@ -173,6 +173,7 @@ def test_figures_sentences_and_json(handicapped):
         ("sex", {"reference": "x"}, "no group 'x'"),
         ("sex", {"mass": 2}, "between 0 and 1"),
         ("sex", {"n_permutations": 5}, "at least 100"),
+        ("sex", {"seed": -1}, "seed must be an integer"),
         ("sex", {"protected": "sex"}, "give explainer="),
         ("sex", {"refits": [score]}, "at least 2 models"),
     ],

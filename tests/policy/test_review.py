@@ -76,6 +76,8 @@ def test_bad_input_is_a_sentence(table):
         review(table, score, groups=["a"])
     with pytest.raises(TypeError, match="ExplanationTable"):
         review([1, 2], score)
+    with pytest.raises(ValueError, match="must be one model, today's, not 2"):
+        review(table, [score, score])
 
 
 def test_a_store_is_reviewed_part_by_part_and_on_the_command_line(tmp_path, capsys):

@@ -265,6 +265,17 @@ def vary_action(space: Space, action: Action, others: Sequence[Move], max_column
     return [one for one in found if one != action]
 
 
+def exchange_moves(action: Action, others: Sequence[Move]) -> list[Action]:
+    """List the actions with one change exchanged for that of another column."""
+    found: dict[Action, None] = {}
+    for position in range(len(action.moves)):
+        rest = action.moves[:position] + action.moves[position + 1 :]
+        for other in others:
+            if other.column not in action.columns:
+                found[Action(tuple(sorted((*rest, other))))] = None
+    return list(found)
+
+
 def _neighbours(space: Space, move: Move) -> list[float]:
     """Return other amounts or values for a change: the next ones and some farther away."""
     j, how, value = move

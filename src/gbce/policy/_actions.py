@@ -26,6 +26,7 @@ from gbce.policy._action import (
     Action,
     Move,
     choose_best,
+    exchange_moves,
     gains_of,
     pair_moves,
     pick_next,
@@ -155,8 +156,10 @@ def actions(
     >>> found.coverage[1].share >= found.coverage[0].share > 0.5
     True
     """
+    if explainer is None:
+        raise TypeError("explainer must be the gbce.Explainer that explained the rows, whose model confirms, not None")
     known = read_answers(table, explainer)
-    _require_options(k, share, worth, max_columns, min_reliability, max_candidates, choosing)
+    _require_options(k, share, worth, max_columns, min_reliability, max_candidates, choosing, exact, with_data)
     wanted = known.target if target is None else target
     if wanted is None:
         raise ValueError("the rows have no common target: give one for all of them with target=")
@@ -169,6 +172,8 @@ def actions(
     own = rows.take(chosen_on)
     serving = open_serving(explainer, wanted, budget, own.x0, priced, np.inf if worth is None else worth)
     allowed = _allow(rows.space, keep) & priced.priced
+    if not allowed.any():
+        raise ValueError("actions may change no column: each is immutable, computed, kept, or has no price")
     weights, moves = np.ones(len(own)), list[Move]()
     if with_data and grouping is None:
         missing, reaching = split_data(serving, explainer._session.data, known.x0, rng)
@@ -203,11 +208,15 @@ def _reserve(k: int, numbers: Array | None, share: Sharing, n: int) -> int:
 
 
 def _require_options(
-    k: Any, share: Any, worth: Any, max_columns: Any, min_reliability: Any, max_candidates: Any, choosing: Any
-) -> None:
+    k: Any, share: Any, worth: Any, max_columns: Any, min_reliability: Any, max_candidates: Any, choosing: Any,
+    exact: Any, with_data: Any,
+) -> None:  # fmt: skip
     for name, value in (("k", k), ("max_columns", max_columns), ("max_candidates", max_candidates)):
         if not is_count(value):
             raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
+    for name, value in (("exact", exact), ("with_data", with_data)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}")
     if share not in ("own", "equal"):
         raise ValueError(f"share must be 'own' (k actions for each group) or 'equal' (k for all groups), not {share!r}")
     if worth is not None and not (is_number(worth) and 0 < worth < np.inf):
@@ -398,17 +407,24 @@ class _Chooser:
         top = np.argsort(-gains, kind="stable")
         others = _list_moves([candidates.actions[i] for i in top], _TUNING.others)
         for _ in range(_TUNING.rounds):
-            around = vary_action(self.rows.space, candidates.actions[at], others, self.max_columns)
-            around = [one for one in around if self.allowed[list(one.columns)].all()]
-            listed, cost = self.serving.costs(around, self.reserve)
-            candidates.add(listed, cost)
-            tried = [at, *(candidates.position[one] for one in listed)]
-            values = values_of(candidates.cost[:, tried], worth)
-            better = tried[pick_next(values, best, candidates.weights, candidates.groups)]
+            action = candidates.actions[at]
+            around = vary_action(self.rows.space, action, others, self.max_columns)
+            better = self._step(candidates, at, around, best, worth)
+            if better == at:
+                better = self._step(candidates, at, exchange_moves(action, others), best, worth)
             if better == at:
                 break
             at = better
         return at
+
+    def _step(self, candidates: "_Candidates", at: int, around: Sequence[Action], best: Array, worth: float) -> int:
+        """Return the candidate that adds most among one and those around it, which are added."""
+        around = [one for one in around if self.allowed[list(one.columns)].all()]
+        listed, cost = self.serving.costs(around, self.reserve)
+        candidates.add(listed, cost)
+        tried = [at, *(candidates.position[one] for one in listed)]
+        values = values_of(candidates.cost[:, tried], worth)
+        return tried[pick_next(values, best, candidates.weights, candidates.groups)]
 
 
 class _Candidates:

@@ -48,13 +48,21 @@ def count_distribution(probabilities: Array) -> Array:
     >>> count_distribution(np.array([0.5, 0.5])).tolist()
     [0.25, 0.5, 0.25]
     """
+    p = np.asarray(probabilities)
+    if p.ndim != 1 or p.dtype.kind not in "fiu" or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("count_distribution: probabilities must be an array of n numbers between 0 and 1")
+    return _convolve(p.astype(float))
+
+
+def _convolve(probabilities: Array) -> Array:
+    """Return the distribution of the sum, by halves where it is long."""
     if len(probabilities) <= _SMALL:
         found = np.ones(1)
         for p in probabilities:
             found = np.convolve(found, [1.0 - p, p])
         return found
     half = len(probabilities) // 2
-    found = fftconvolve(count_distribution(probabilities[:half]), count_distribution(probabilities[half:]))
+    found = fftconvolve(_convolve(probabilities[:half]), _convolve(probabilities[half:]))
     found = np.maximum(found, 0.0)  # rounding of the transform
     return np.asarray(found / found.sum())
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp, ndtr, ndtri, stdtrit
 
+from gbce._numerics import seed_number
 from gbce._validation import is_number, is_whole, show
 from gbce.base import Array
 from gbce.batch import ExplanationTable
@@ -267,6 +268,7 @@ def fairness(
         raise ValueError(
             f"n_permutations must be an integer of at least {_FEWEST_PERMUTATIONS}, not {n_permutations!r}"
         )
+    seed = seed_number(seed)
     rows = read_answers(table, explainer)
     labels = read_groups(groups, rows)
     names = list(pd.unique(labels))
@@ -490,7 +492,7 @@ def _split_gap(own_b: Array, as_a: Array, own_a: Array, as_b: Array, mass: float
 def _judge_by_refits(refits: Any, rows: AnsweredRows, labels: Array, names: list[Any], counted: Array) -> pd.DataFrame:
     """Return the share of answers that refitted models accept, by group, with its errors from rows and from models."""
     if rows.target is None:
-        raise ValueError("refits: stored lines do not record the target; give the table itself")
+        raise ValueError("refits: the rows have no recorded target, or several: give the table itself, of one target")
     where = np.flatnonzero(rows.answered & counted)
     reached = ask_models(refits, rows.space, rows.target, rows.answers[where], rows.x0[where][:100]).reached
     k = len(reached)

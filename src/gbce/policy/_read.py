@@ -4,9 +4,10 @@ Everything in this room starts from these arrays, so that it does not matter whe
 process or are lines of a data set that another one wrote.
 """
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,14 +16,13 @@ from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch import ANSWER_PREFIX, ROW_PREFIX, ExplanationTable, StoredTable, encode_lines, label_groups
 from gbce.budget import budget_of
+from gbce.explainer import Explainer
 from gbce.explanation import AnswerKind, Status
 from gbce.files import to_json
 from gbce.predictors import Panel
 from gbce.space import Space
 from gbce.stress import OtherModels
-
-if TYPE_CHECKING:
-    from gbce.explainer import Explainer
+from gbce.targets import Change
 
 
 class PolicyResult:
@@ -107,7 +107,7 @@ class AnsweredRows:
         return replace(self, **{name: getattr(self, name)[where] for name in _BY_ROW})
 
 
-def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRows:
+def read_answers(table: Any, explainer: Explainer | None = None) -> AnsweredRows:
     """Read the answers of many rows.
 
     Parameters
@@ -129,18 +129,51 @@ def read_answers(table: Any, explainer: "Explainer | None" = None) -> AnsweredRo
     >>> rows.x0.shape, rows.answered.tolist(), rows.target.describe()
     ((3, 2), [True, True, True], 'at least 2')
     """
+    parts = list(read_parts(table, explainer))
+    if not parts:
+        raise ValueError(
+            f"the store {table.folder} has no finished rows yet: run explain_many with store= again to continue"
+        )
+    if len(parts) == 1:
+        return parts[0]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_ROW if name != "labels"}
+    labels = parts[0].labels.append([part.labels for part in parts[1:]])
+    return AnsweredRows(parts[0].space, labels, **joined, target=parts[0].target)
+
+
+def read_parts(table: Any, explainer: Explainer | None = None) -> Iterator[AnsweredRows]:
+    """Yield the answers of a store part by part, so that memory does not grow with it, and those of others at once."""
+    if explainer is not None and not isinstance(explainer, Explainer):
+        raise TypeError(f"explainer must be the gbce.Explainer that explained the rows, not {show(explainer)}")
+    for rows in _list_parts(table, explainer):
+        if explainer is not None and explainer.space.names != rows.space.names:
+            raise ValueError(
+                f"explainer has the columns {list(explainer.space.names)}, but the table has "
+                f"{list(rows.space.names)}: give the one that explained the rows"
+            )
+        yield rows
+
+
+def _list_parts(table: Any, explainer: Explainer | None) -> Iterator[AnsweredRows]:
     if isinstance(table, AnsweredRows):
-        return table
-    if isinstance(table, ExplanationTable):
-        return _read_table(table)
-    if isinstance(table, StoredTable):
-        return _read_stored(table, explainer)
-    if isinstance(table, pd.DataFrame):
-        return _read_lines(table, explainer)
-    raise TypeError(
-        "table must be an ExplanationTable from explain_many, a table of a store from gbce.load or a DataFrame of its "
-        f"lines, not {show(table)}"
-    )
+        yield table
+    elif isinstance(table, ExplanationTable):
+        yield _read_table(table)
+    elif isinstance(table, StoredTable):
+        space = table.space if explainer is None else explainer.space
+        # a target relative to each row's output is another one for each row
+        target = None if isinstance(table.target, Change) else table.target
+        for frame in table.frames():  # by label; the column of labels is text
+            yield replace(_encode_lines(frame.drop(columns="label"), space), target=target)
+    elif isinstance(table, pd.DataFrame):
+        if explainer is None:
+            raise ValueError("stored lines do not hold the features: give explainer=, the one that explained the rows")
+        yield _encode_lines(table, explainer.space)
+    else:
+        raise TypeError(
+            "table must be an ExplanationTable from explain_many, a table of a store from gbce.load or a DataFrame of "
+            f"its lines, not {show(table)}"
+        )
 
 
 def _read_table(table: ExplanationTable) -> AnsweredRows:
@@ -158,30 +191,8 @@ def _read_table(table: ExplanationTable) -> AnsweredRows:
     )  # fmt: skip
 
 
-def _read_stored(table: StoredTable, explainer: "Explainer | None") -> AnsweredRows:
-    """Read the table of a store, one partition after the other."""
-    space = table.space if explainer is None else explainer.space
-    parts = [_encode_lines(frame.drop(columns="label", errors="ignore"), space) for frame in table.frames()]
-    if not parts:
-        raise ValueError(
-            f"the store {table.folder} has no finished rows yet: run explain_many with store= again to continue"
-        )
-    joined = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_ROW if name != "labels"
-    }  # fmt: skip
-    labels = parts[0].labels.append([part.labels for part in parts[1:]])
-    return AnsweredRows(space, labels, **joined, target=table.target)
-
-
 def _reliability_of(lines: pd.DataFrame) -> Array:
     return lines[["reliability", "reliability_low", "reliability_high"]].to_numpy(dtype=float)
-
-
-def _read_lines(lines: pd.DataFrame, explainer: "Explainer | None") -> AnsweredRows:
-    """Read stored lines, whose space is that of the explainer."""
-    if explainer is None:
-        raise ValueError("stored lines do not hold the features: give explainer=, the one that explained the rows")
-    return _encode_lines(lines, explainer.space)
 
 
 def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
@@ -207,7 +218,11 @@ def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
 def read_groups(groups: Any, rows: AnsweredRows) -> Array:
     """Return the group of each row, or its value of a column; missing ones are a group of their own."""
     if not isinstance(groups, str):
-        return np.asarray(label_groups(groups, rows.labels).to_numpy())
+        found = np.asarray(label_groups(groups, rows.labels).to_numpy())
+        wrong = next((one for one in found if not isinstance(one, Hashable)), None)
+        if wrong is not None:
+            raise TypeError(f"groups: the group of a row must be a name or a number, not {show(wrong)}")
+        return found
     space = rows.space
     if groups not in space.position:
         raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(space.names)}")

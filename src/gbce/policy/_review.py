@@ -1,6 +1,5 @@
 """Review answers that were given earlier under today's model: who is still served, and who must be notified."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +14,7 @@ from gbce.base import Array, Target
 from gbce.batch import label_groups
 from gbce.budget import budget_of
 from gbce.explanation import Share
-from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_answers, read_groups
+from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_groups, read_parts
 from gbce.space import plain_records
 
 if TYPE_CHECKING:
@@ -190,9 +189,8 @@ def review(
     Of 5 answers that are still needed, 0% (95%: 0% to 43%) still reach the target (at least 0).
     """
     stored = gbce.load(answers) if isinstance(answers, (str, Path)) else answers
-    target = getattr(stored, "target", None) if target is None else target
     lines, labels, calls, asked = [], [], 0, 0
-    for rows in _list_parts(stored, explainer):
+    for rows in read_parts(stored, explainer):
         wanted = _require_target(rows.target if target is None else target, explainer)
         outputs, reached, more_calls, more_rows = _ask(new_model, rows, wanted)
         calls, asked = calls + more_calls, asked + more_rows
@@ -209,17 +207,6 @@ def review(
             {group: _share_line(table["kind"][of_rows == group]) for group in pd.unique(of_rows)}
         ).T.rename_axis("group")
     return Review(table, wanted.describe(), _share_of(table["kind"]), shares, calls, asked)
-
-
-def _list_parts(answers: Any, explainer: "Explainer | None") -> Iterator[AnsweredRows]:
-    """Yield the rows of a table at once, or of a store part by part, so that memory does not grow with it."""
-    frames = getattr(answers, "frames", None)
-    if frames is None:
-        yield read_answers(answers, explainer)
-        return
-    for frame in frames():  # by label; the column of labels is text
-        # the store and the explainer both have the space of the rows
-        yield read_answers(frame.drop(columns="label"), answers if explainer is None else explainer)
 
 
 def _require_target(target: Any, explainer: "Explainer | None") -> Target:
@@ -267,6 +254,10 @@ def _ask(model: Any, rows: AnsweredRows, target: Target) -> tuple[Array, Array, 
         if len(x) == 0:
             continue
         found = ask_models(model, rows.space, target, x, rows.x0[known][:100])
+        if len(found.outputs) != 1:
+            raise ValueError(
+                f"review: new_model must be one model, today's, not {len(found.outputs)}: review each alone"
+            )
         for line, where, part in ((0, known, slice(len(known))), (1, answered, slice(len(known), None))):
             outputs[line, where], reached[line, where] = found.outputs[0, part], found.reached[0, part]
         calls, asked = calls + found.n_calls, asked + found.n_rows

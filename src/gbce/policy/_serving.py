@@ -125,11 +125,9 @@ class Serving:
 
 
 def open_serving(
-    explainer: Any, target: Target | Any, budget: Budget, x0: Array, prices: Prices, most_cost: float
+    explainer: Explainer, target: Target | Any, budget: Budget, x0: Array, prices: Prices, most_cost: float
 ) -> Serving:
     """Return what evaluates actions at rows ``(n, d)`` by the first model of an explainer."""
-    if not isinstance(explainer, Explainer):
-        raise TypeError(f"explainer must be the gbce.Explainer that explained the rows, not {show(explainer)}")
     predictors, resolved = explainer._session.prepare(target, budget)
     panel = Panel(predictors[:1], budget, use_predict=True)
 
