@@ -425,7 +425,7 @@ def judge(table: pd.DataFrame, coverage: str = "coverage", cost: str = "cost") -
 
     Coverage counts as the same within one row of a hundred, cost within 1%.
     """
-    lines = []
+    lines, table = [], table.dropna(subset=[coverage])
     for other in [name for name in table["method"].unique() if name != "gbce"]:
         for k in KS:
             a, b = (
