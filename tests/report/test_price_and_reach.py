@@ -169,4 +169,4 @@ def test_rows_of_a_table_have_the_same_line(explainer):
     assert f"{success.median():.0%} of the draws reach the target in the median row" in line
     assert "sampling: " in line
     alone = explainer.explain_many(FRAME.iloc[:2] - 1.0, gbce.AtLeast(1.0), seed=0, progress=False, posterior=False)
-    assert "\nsampling: 2 not sampled" in alone.summary()
+    assert "\nposterior: not sampled: only an answer was asked for; " in alone.summary()

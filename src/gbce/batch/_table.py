@@ -529,7 +529,8 @@ class ExplanationTable:
         sampling = f"sampling: {', '.join(self._count_words(self.diagnostics['sampling'][explained])) or 'none'}"
         sampled = explained & (self.diagnostics["sampling"] != Verdict.NOT_SAMPLED).to_numpy()
         if not sampled.any():
-            return sampling
+            notes = self.diagnostics["sampling_note"][explained].unique()
+            return f"posterior: {notes[0]}" if len(notes) == 1 else sampling
         success = self.distribution["success_probability"][sampled]
         text = f"posterior: {success.median():.0%} of the draws reach the target in the median row"
         few = int((success < MOSTLY).sum())

@@ -75,7 +75,8 @@ def protected_notes(features: Sequence[Feature]) -> tuple[str, ...]:
     names = [feature.name for feature in features if feature.mutable and _PROTECTED.search(_split_words(feature.name))]
     if not names:
         return ()
-    listed = ", ".join(map(repr, names[:_MOST_COLUMNS_NAMED]))
+    *others, last = map(repr, names[:_MOST_COLUMNS_NAMED])
+    listed = f"{', '.join(others)} and {last}" if others else last
     return (
         f"{printable(listed)} may change, though advice to change such a column is rarely possible or lawful. To hold "
         f"{'it' if len(names) == 1 else 'them'} fixed: Space.infer(data, immutable={names!r}).",
