@@ -255,6 +255,35 @@ def test_groups_count_rows_that_failed(with_failure):
     assert changes.loc["b", "change"].notna().all()
 
 
+@pytest.fixture(scope="module")
+def four():
+    """Four rows, of which two have the same label each."""
+    rows = ROWS[:4].set_axis([0, 1, 0, 1])
+    return many(rows, rules=["Nearest"], posterior=False)
+
+
+def test_rows_of_one_label_may_be_in_different_groups(four):
+    groups = pd.Series(["a", "b", "c", "d"], index=[0, 1, 0, 1])
+    assert gbce.group_costs(four, groups)["rows"].to_dict() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert gbce.group_costs(four, groups[:2])["rows"].to_dict() == {"a": 2, "b": 2}
+    with pytest.raises(ValueError, match="groups has different entries for row 1: list the groups in the order"):
+        gbce.group_costs(four, groups.iloc[[1, 0, 2, 3]])
+
+
+def test_groups_may_be_tuples_and_nothing_else_that_is_no_value(four):
+    listed = [("f", 1), ("m", 1), ("f", 1), ("m", 2)]
+    assert gbce.group_costs(four, listed)["rows"].to_dict() == {("f", 1): 2, ("m", 1): 1, ("m", 2): 1}
+    changes = gbce.group_changes(four, listed)
+    assert changes.index.get_level_values("group").unique().tolist() == [("f", 1), ("m", 1), ("m", 2)]
+    for bad, sentence in (
+        (None, "must have the group of each row"),
+        ("abcd", "in order or"),
+        ([["f"]] * 4, "not \\['f'\\]"),
+    ):
+        with pytest.raises(TypeError, match=sentence):
+            gbce.group_costs(four, bad)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_row_that_fails_ends_the_run_if_that_is_wished(n_jobs, monkeypatch):
     monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 2)

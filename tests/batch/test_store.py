@@ -370,3 +370,45 @@ def test_a_pipe_in_a_store_is_no_file(copied, stored):
     os.mkfifo(copied / "run.json")
     with pytest.raises(ValueError, match="is damaged"):
         answers_of(copied)
+
+
+NEAREST = {"rules": ["Nearest"], "seed": 0, "posterior": False, "progress": False}
+
+
+def kept(rows, folder, data=None, **options):
+    explainer = gbce.Explainer(lambda rows: rows["b"].to_numpy(float), rows if data is None else data)
+    return explainer.explain_many(rows, gbce.AtLeast(1), store=folder, **NEAREST, **options)
+
+
+def test_labels_of_any_size_and_step_come_back(tmp_path):
+    rows = pd.DataFrame(X[:8], columns=["a", "b"])
+    labels = np.arange(8, dtype="uint64") + np.uint64(2**63)
+    assert list(kept(rows.set_axis(labels), tmp_path / "huge")) == list(map(str, labels))
+    assert list(kept(iter([rows[::2], rows[1::2]]), tmp_path / "steps", rows)) == [0, 2, 4, 6, 1, 3, 5, 7]
+    with pytest.raises(ValueError, match="are labelled by integers, but one by 'x': give all rows labels of one kind"):
+        kept(iter([rows, rows[:1].set_axis(["x"])]), tmp_path / "mixed", rows)
+
+
+def test_what_a_store_does_not_keep_is_refused_at_once(tmp_path):
+    b = X[:, 1]
+    fine = pd.date_range("2020-01-01", periods=100, unit="ns") + pd.to_timedelta(np.arange(100) % 7, unit="ns")
+    with pytest.raises(ValueError, match=r"a store has no nanoseconds: round column 'a', e.g. with .dt.floor\('us'\)"):
+        kept(pd.DataFrame({"a": fine, "b": b}), tmp_path / "fine")
+    assert len(kept(pd.DataFrame({"a": fine.floor("us"), "b": b})[:4], tmp_path / "fine", keep="draws").read()) == 4
+    with pytest.raises(ValueError, match="cannot tell two levels '1' of column 'a' apart"):
+        kept(pd.DataFrame({"a": pd.Categorical([1, "1"] * 50), "b": b}), tmp_path / "levels")
+
+
+def test_unfinished_draws_are_beside_the_partitions(tmp_path):
+    rows, leftover = pd.DataFrame(X[:3], columns=["a", "b"]), f".row-000000.gbce.{'0' * 32}.part"
+    kept(rows, tmp_path / "s", keep="draws")
+    (tmp_path / "s" / leftover).write_bytes(b"")
+    (tmp_path / "s" / "draws" / "row-000001.gbce").unlink()
+    assert len(kept(rows, tmp_path / "s", keep="draws").read()) == 3
+    assert not (tmp_path / "s" / leftover).exists()
+
+
+def test_a_note_that_is_nested_too_deeply_is_damaged(copied):
+    (copied / "run.json").write_text("[" * 100_000)
+    with pytest.raises(gbce.FileError, match="is damaged or missing"):
+        gbce.load(copied)

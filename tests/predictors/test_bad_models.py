@@ -81,6 +81,24 @@ def test_interrupting_a_model_is_not_a_prediction_error():
         explain(interrupted)
 
 
+class Numbered:
+    """A wrapper whose ``predict`` returns positions of classes, as many wrappers of networks do."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows):
+        share = 1 / (1 + np.exp(-total(rows)))
+        return np.column_stack([1 - share, share])
+
+    def predict(self, rows):
+        return self.predict_proba(rows).argmax(axis=1)
+
+
+def test_a_classifier_that_decides_for_none_of_its_classes_is_refused():
+    with pytest.raises(ValueError, match=r"Numbered: predict returns none of its classes \['no', 'yes'\]"):
+        gbce.Explainer(Numbered(), DATA).explain(DATA.iloc[[0]], gbce.Class("yes"), seed=0)
+
+
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [

@@ -4,6 +4,8 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -167,6 +169,22 @@ def test_a_damaged_output_is_noticed(tmp_path):
         file.execute("UPDATE outputs SET output = x'00'")
     with pytest.raises(ValueError, match="damaged"):
         explain(Paid(), cache=path, rows=100)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE outputs SET output = ?", (np.array([np.nan]).tobytes(),))
+    with pytest.raises(ValueError, match="damaged"):
+        explain(Paid(), cache=path, rows=100)
+
+
+def test_several_may_make_the_file_at_once(tmp_path):
+    together = threading.Barrier(8)
+
+    def make(path):
+        together.wait()
+        Memory("model", path).learn("output", np.ones((1, 2)), [1.0])
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(6):
+            list(pool.map(make, [tmp_path / f"{number}.sqlite"] * 8))
 
 
 def test_equal_rows_are_one_row():

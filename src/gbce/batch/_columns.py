@@ -13,7 +13,7 @@ from gbce.batch._rows import find_unfit
 from gbce.batch._table import RowFacts, describe_answer, describe_diagnostics, describe_failure
 from gbce.explanation import Answer, Explanation, Share, Status
 from gbce.metrics import Verdict
-from gbce.space import Space
+from gbce.space import Codec, Space
 from gbce.targets import Change, Class, Numeric
 
 ANSWER_PREFIX, ROW_PREFIX = "answer_", "row_"  # of the columns with the values to aim for, and of those of the row
@@ -171,6 +171,19 @@ def _fill_in(values: pd.Series, fits: Array, dtype: str) -> pd.Series:
     whole = pd.Series([_EMPTY.get(kind)] * len(fits), dtype=object)
     whole[fits] = values.to_numpy(dtype=object)
     return _cast_column(whole, dtype)
+
+
+def require_kept(space: Space, x: Array) -> None:
+    """Raise if a store would return rows ``(n, d)`` otherwise: it has levels by their strings, and no nanoseconds."""
+    for name, codec, column in zip(space.names, space.codecs, x.T, strict=True):
+        levels = list(map(str, getattr(codec, "levels", None) or ()))
+        twice = [level for level in levels if levels.count(level) > 1] if len(set(levels)) < len(levels) else []
+        if twice:
+            raise ValueError(
+                f"a store cannot tell two levels {twice[0]!r} of column {name!r} apart: rename one of them"
+            )
+        if isinstance(codec, Codec) and codec.tick and (codec.decode(column)[codec.label].dt.nanosecond > 0).any():
+            raise ValueError(f"a store has no nanoseconds: round column {name!r}, e.g. with .dt.floor('us')")
 
 
 # --- back to encoded rows --------------------------------------------------------------------------------------------

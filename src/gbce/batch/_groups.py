@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri, stdtrit
 
-from gbce._validation import is_number
+from gbce._validation import is_number, show
 from gbce.base import Array
 from gbce.batch._stored import StoredTable
 from gbce.batch._table import ANSWER, ExplanationTable, record_of, stack_records
@@ -81,9 +81,8 @@ def group_costs(
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
     cost, se, attained = find_costs(table, rule)
-    lines = {}
-    for group in pd.unique(labels):
-        inside = (labels == group).to_numpy()
+    lines, parts = [], _parts_of(labels)
+    for _, inside in parts:
         counted = inside & ~status.isin([Status.FAILED, Status.ALREADY_REACHED]).to_numpy()
         found = counted & attained
         n = int(counted.sum())
@@ -93,7 +92,7 @@ def group_costs(
         )
         mean, bottom, top = _bootstrap(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
         bottom = np.maximum(bottom, 0.0)  # the widened interval must not be negative
-        lines[group] = {
+        line = {
             "rows": int(inside.sum()),
             "failed": int((inside & (status == Status.FAILED).to_numpy()).sum()),
             "already": int((inside & (status == Status.ALREADY_REACHED).to_numpy()).sum()),
@@ -105,7 +104,8 @@ def group_costs(
             "cost_high": float(top[0]),
             "se_mc": float(np.sqrt(np.square(se[found]).sum())) / found.sum() if found.any() else float("nan"),
         }
-    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("group")
+        lines.append(line)
+    return pd.DataFrame(lines, index=pd.Index([group for group, _ in parts], name="group", tupleize_cols=False))
 
 
 def group_changes(
@@ -155,8 +155,8 @@ def group_changes(
     if not isinstance(explanations, (ExplanationTable, StoredTable)):
         shift = np.array([_mean_shift(one) for one in _as_list(explanations)])
     parts = []
-    for group in pd.unique(labels):
-        found = (labels == group).to_numpy() & counted
+    for group, inside in _parts_of(labels):
+        found = inside & counted
         rng = np.random.default_rng(seed)
         mean, low, high = _bootstrap(change[found], mass, n_bootstrap, rng)
         low, high = np.maximum(low, 0.0), np.minimum(high, most)  # the widened interval must stay in range
@@ -167,9 +167,8 @@ def group_changes(
         if shift is not None:
             rng = np.random.default_rng(seed)
             part["shift"], part["shift_low"], part["shift_high"] = _bootstrap(shift[found], mass, n_bootstrap, rng)
-        parts.append(
-            pd.DataFrame(part, index=pd.MultiIndex.from_product([[group], features], names=["group", "feature"]))
-        )
+        own = pd.Index([group] * len(features), tupleize_cols=False)
+        parts.append(pd.DataFrame(part, index=pd.MultiIndex.from_arrays([own, features], names=["group", "feature"])))
     return pd.concat(parts)
 
 
@@ -262,8 +261,10 @@ def label_groups(groups: Any, rows: pd.Index) -> pd.Series:
 
     Rows whose group is missing are a group of their own.
     """
-    if isinstance(groups, (pd.Series, Mapping)):
-        known = groups if isinstance(groups, Mapping) else groups.to_dict()
+    if groups is None or isinstance(groups, str):
+        raise TypeError(f"groups must have the group of each row, in order or by row label, not {groups!r}")
+    if isinstance(groups, (pd.Series, Mapping)) and not (isinstance(groups, pd.Series) and groups.index.equals(rows)):
+        known = groups if isinstance(groups, Mapping) else _by_label(groups)
         missing = [row for row in rows if row not in known]
         if missing:
             raise ValueError(f"groups has no entry for rows {missing[:5]}: its index must have the row labels")
@@ -273,7 +274,27 @@ def label_groups(groups: Any, rows: pd.Index) -> pd.Series:
         if len(listed) != len(rows):
             raise ValueError(f"groups must have one entry per row: {len(rows)} rows, but {len(listed)} entries")
         labels = pd.Series(listed, index=rows, dtype=object)
+    odd = next((label for label in labels if not isinstance(label, Hashable)), None)
+    if odd is not None:
+        raise TypeError(f"a group must be a string, a number or a tuple of these, not {show(odd)}")
     return labels.where(labels.notna(), MISSING)
+
+
+def _by_label(groups: pd.Series) -> dict[Any, Any]:
+    """Return a Series as a mapping, or raise if rows of one label are in different groups."""
+    if not groups.index.is_unique:
+        twice = groups[groups.groupby(level=0).transform(lambda own: own.nunique(dropna=False)) > 1]
+        if len(twice):
+            raise ValueError(
+                f"groups has different entries for row {show(twice.index[0])}: list the groups in the order of the rows"
+            )
+    return groups.to_dict()
+
+
+def _parts_of(labels: pd.Series) -> list[tuple[Any, Array]]:
+    """Return each group, in order of appearance, with its rows as booleans ``(n,)``; a group may be a tuple."""
+    codes, found = pd.factorize(labels)
+    return [(group, codes == k) for k, group in enumerate(found)]
 
 
 def _require_options(mass: Any, n_bootstrap: Any) -> None:

@@ -139,7 +139,7 @@ def _encode_parts(frames: Iterable[Any], space: Space) -> Iterator[Group]:
         if len(frame) == 0:
             continue
         _require_columns(frame, space)
-        counted = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0
+        counted = isinstance(frame.index, pd.RangeIndex) and frame.index.equals(pd.RangeIndex(len(frame)))
         labels = list(range(start, start + len(frame))) if counted else list(frame.index)
         yield replace(encode_rows(space, frame), start=start, labels=labels)
         start += len(frame)

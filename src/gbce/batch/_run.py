@@ -12,7 +12,7 @@ import pandas as pd
 from gbce._numerics import seed_numbers
 from gbce._validation import show
 from gbce.base import Rule, Target
-from gbce.batch._columns import Line, cast, frame_of, line_of_failure, schema_of
+from gbce.batch._columns import Line, cast, frame_of, line_of_failure, require_kept, schema_of
 from gbce.batch._many import Allowance, InLines, InTables, Member, OnError, Run, Todo, choose_group_size
 from gbce.batch._rows import Group, Rows
 from gbce.batch._store import Keep, PartitionError, Store
@@ -123,6 +123,7 @@ class _Filling:
     def begin(cls, folder: Path, run: Run, source: Rows, seed: Any, options: dict[str, Any]) -> "_Filling":
         """Begin the run in a folder, or continue it there if it is the same; raise if the folder has another."""
         first, source = source.peek()
+        require_kept(run.session.space, first.x[first.fits])
         n, limit = source.n, run.limit(source.n)
         known: dict[str, Any] = {
             "rows": first.digest if n == len(first) else None,
@@ -167,6 +168,8 @@ class _Filling:
         for number, group in enumerate(self.source.groups(self.store.size)):
             if self.run.on_error == "raise":
                 _raise_first(group)
+            self.store.require_labels(group.labels)
+            require_kept(self.store.space, group.x[group.fits])
             self._n += len(group)
             before = self._read(number, group)
             missing = group.fits

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from gbce._validation import show
 from gbce.base import Array, Target
 from gbce.batch._columns import cast, stored_schema
 from gbce.batch._question import same_content
@@ -28,7 +29,7 @@ Keep = Literal["draws", "pool"] | None
 RUN, PARTS, DRAWS, LOCK = "run.json", "answers", "draws", ".lock"
 _FORMAT = 5  # of the folder
 _PART = re.compile(r"part-(\d{6,})\.parquet")
-_OURS = re.compile(rf"{re.escape(RUN)}|{_PART.pattern}")
+_OURS = re.compile(rf"{re.escape(RUN)}|{_PART.pattern}|row-\d{{6,}}\.gbce")
 _KEY = b"gbce"  # of our entry in the metadata of a partition
 
 
@@ -52,7 +53,9 @@ def draws_path(folder: Path, position: int) -> Path:
 
 def save_draws(explanation: Explanation, folder: Path, position: int, keep: Keep, digest: str) -> None:
     """Write the draws of a finished row atomically."""
-    save(explanation, draws_path(folder, position), pool=keep == "pool", run=digest)
+    path = draws_path(folder, position)
+    # unfinished beside the partitions: leftovers are sought there, among few files
+    save(explanation, path, pool=keep == "pool", run=digest, beside=folder)
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,6 @@ class Store:
         (folder / PARTS).mkdir(exist_ok=True)
         if store.keep is not None:
             (folder / DRAWS).mkdir(exist_ok=True)
-            clear_leftovers(folder / DRAWS, lambda name: name.startswith("row-"))
         return store
 
     @classmethod
@@ -138,7 +140,7 @@ class Store:
             run = json.loads(note.read_text()) if note.is_file() else None
             if run["format"] == _FORMAT:
                 return cls(folder, run, space_of(run["space"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except Exception:  # a damaged file fails in any way
             run = None
         if run is None:
             raise FileError(f"{note} is damaged or missing; use another folder, or delete this one")
@@ -161,6 +163,15 @@ class Store:
         """Return the seeds of ``n`` rows from position ``start``."""
         kept = self.run["seed"]
         return kept[start : start + n] if isinstance(kept, list) else [kept] * n
+
+    def require_labels(self, labels: Sequence[Any]) -> None:
+        """Raise for a label that is no integer if those of the first rows were."""
+        odd = [label for label in labels if not _is_integer(label)]
+        if odd and self.run["labels"] == "int64":
+            raise ValueError(
+                f"the rows of the store {self.folder} are labelled by integers, but one by {show(odd[0])}: give all "
+                "rows labels of one kind"
+            )
 
     def finish(self, n: int) -> "Store":
         """Record the number of rows of a stream, which was not known before."""
@@ -291,7 +302,8 @@ def _write_run(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def _is_integer(label: Any) -> bool:
-    return isinstance(label, (int, np.integer)) and not isinstance(label, bool)
+    """Whether a label is an integer of an int64 column."""
+    return isinstance(label, (int, np.integer)) and not isinstance(label, bool) and bool(-(2**63) <= label < 2**63)
 
 
 def _to_plain(value: Any) -> Any:

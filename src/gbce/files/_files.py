@@ -59,19 +59,27 @@ _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights"
 _MOST_POOL_BYTES = 50_000_000  # of a pool that is kept by default, uncompressed: 20,000 points, 150 columns
 
 
-def save(explanation: Explanation, path: str | Path, *, pool: bool | None = None, run: str | None = None) -> Path:
+def save(
+    explanation: Explanation,
+    path: str | Path,
+    *,
+    pool: bool | None = None,
+    run: str | None = None,
+    beside: Path | None = None,
+) -> Path:
     """Write an explanation to ``path`` atomically, by default without its pool if that is very large.
 
-    ``run`` identifies the run of many rows that it is a part of, for :func:`load_part`. The file is on disk when this
-    returns. Functions are not kept: a :class:`gbce.Loss` is loaded without its function, a noise function as one that
-    raises, and a rule or target with a function as plain data with its label.
+    ``run`` identifies the run of many rows that it is a part of, for :func:`load_part`; until it is complete the file
+    is in the folder ``beside``. It is on disk when this returns. Functions are not kept: a :class:`gbce.Loss` is loaded
+    without its function, a noise function as one that raises, and a rule or target with a function as plain data with
+    its label.
     """
     if pool is not None and not isinstance(pool, bool):
         raise TypeError(f"save: pool must be True, False or None, not {pool!r}")
     if pool is None:
         pool = _is_small(explanation.draws)
     path, explanation = Path(path), explanation if pool else _without_pool(explanation)
-    with whole_file(path) as file:
+    with whole_file(path, beside=beside) as file:
         write_archive(file, _write_manifest(explanation) | {"run": run}, _collect_arrays(explanation), _to_plain)
     return path
 

@@ -94,6 +94,12 @@ def follow_predict(predictor: Predictor, outputs: Outputs) -> Predictor:
 
     Examples are classifiers with a tuned threshold and SVMs with fitted probabilities.
     """
+    if outputs.decided is not None and (outputs.decided < 0).all():
+        raise ValueError(
+            f"{predictor.name}: predict returns none of its classes {list(predictor.classes or ())}, but other labels, "
+            "so that no class could be reached: make predict return them, or explain a function that returns "
+            "probabilities, by gbce.classifier(function, classes=[...])"
+        )
     differs = outputs.decided != outputs.values.argmax(axis=1)
     return replace(predictor, decide_always=predictor.decide_always or bool(np.any(differs)))
 

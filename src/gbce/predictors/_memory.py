@@ -141,7 +141,10 @@ def _same(before: Array, now: Array) -> bool:
 def _read(output: Any) -> Array:
     if not isinstance(output, bytes) or len(output) == 0 or len(output) % 8:
         raise sqlite3.DatabaseError("an output is not a row of numbers")
-    return np.frombuffer(output, dtype="<f8").astype(float)
+    values = np.frombuffer(output, dtype="<f8").astype(float)
+    if not np.isfinite(values).all():
+        raise sqlite3.DatabaseError("an output is not finite")
+    return values
 
 
 @contextmanager
@@ -149,12 +152,12 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a file of outputs, made if it is missing, for one operation; files are not kept open across forks."""
     try:
         with closing(sqlite3.connect(path, timeout=_PATIENCE)) as file:
-            (mark,), (n_tables,) = (
-                file.execute("PRAGMA application_id").fetchone(),
-                file.execute("SELECT count(*) FROM sqlite_master").fetchone(),
-            )
+            # in this order: another process may make the file in between, all of it at once
+            (n_tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (mark,) = file.execute("PRAGMA application_id").fetchone()
             if mark == 0 and n_tables == 0:
                 with file:
+                    file.execute("BEGIN IMMEDIATE")
                     file.execute(_TABLE)
                     file.execute(f"PRAGMA application_id = {_APPLICATION}")
                     file.execute(f"PRAGMA user_version = {_VERSION}")

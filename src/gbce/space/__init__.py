@@ -4,7 +4,7 @@ This is the only subpackage that knows about columns, frames, dtypes, bounds and
 float64 vector.
 """
 
-from gbce.space._codecs import read_value, require_writable, write_value
+from gbce.space._codecs import Codec, read_value, require_writable, write_value
 from gbce.space._conditions import (
     Effort,
     describe_effort,
