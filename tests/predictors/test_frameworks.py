@@ -330,7 +330,7 @@ def session_of(model, first, **options):
     import onnxruntime
     import skl2onnx
 
-    content = skl2onnx.to_onnx(model, first, **options).SerializeToString()
+    content = skl2onnx.to_onnx(model, first, target_opset=18, **options).SerializeToString()  # the lowest runtime's
     return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
 
 

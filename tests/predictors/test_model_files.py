@@ -52,7 +52,8 @@ def write_onnx(folder):
     skl2onnx = pytest.importorskip("skl2onnx")
     pytest.importorskip("onnxruntime")
     model = LogisticRegression().fit(X.to_numpy(), Y)
-    written = skl2onnx.to_onnx(model, X.to_numpy(dtype="float32")[:1], options={"zipmap": False})
+    options = {"options": {"zipmap": False}, "target_opset": 18}  # which the lowest runtime knows
+    written = skl2onnx.to_onnx(model, X.to_numpy(dtype="float32")[:1], **options)
     (folder / "model.onnx").write_bytes(written.SerializeToString())
     return folder / "model.onnx", model.predict_proba(X.to_numpy()[:20])[:, 1]
 

@@ -23,7 +23,7 @@ from support.machines import ROOT, _interpreter, lowest_versions
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 WAYS = {  # what is installed, and which versions of its dependencies
     "wheel, newest": ("*.whl", ()),
-    "wheel, lowest": ("*.whl", lowest_versions()),
+    "wheel, lowest": ("*.whl", lowest_versions(("skops", "parquet"))),
     "sdist, newest": ("*.tar.gz", ()),
 }
 

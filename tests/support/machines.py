@@ -23,6 +23,7 @@ import sys
 import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -35,9 +36,9 @@ _SERVING = {"MLflow": ("mlflow>=3.17", "tests/serve/test_mlflow_models.py"),
 # Engines that explain tables in parts, and one that reads what is stored; Spark needs Java 17.
 _ENGINES = ("pyspark>=4.0", "ray>=2.50", "duckdb>=1.4")
 HEAVY = ("catboost>=1.2", "torch==2.13.0")  # what the test extra leaves out for its size
-# Dependencies that are not installed with gbce, but that its dependencies have to get along with: of these, too, the
-# lowest version that the extras declare.
-_BESIDE = ("polars", "pyarrow")
+# Extras that gbce imports or takes models of: of these, too, the lowest versions; and of tables that it only takes.
+EXTRAS = ("arviz", "nested", "http", "onnx", "widget", "dask", "boosting", "skops", "serve", "parquet")
+_BESIDE = "polars"
 _ASK_KERNEL = (  # multiplies, so that a kernel the CPU cannot run dies here and not in the middle of the suite
     "import numpy, threadpoolctl; a = numpy.ones((300, 300)); numpy.linalg.svd(a @ a);"
     "print([i['architecture'] for i in threadpoolctl.threadpool_info() if i.get('internal_api') == 'openblas'][0])"
@@ -55,12 +56,13 @@ class Variation:
     tests: tuple[str, ...] = ()
 
 
-def lowest_versions(project: Path = ROOT / "pyproject.toml") -> tuple[str, ...]:
-    """Return what gbce needs, each at the lowest version that its own list of dependencies allows."""
-    declared = tomllib.loads(project.read_text())["project"]
-    extras = [one for extra in declared["optional-dependencies"].values() for one in extra]
-    beside = [one for one in extras if _parts(one)[0] in _BESIDE]
-    return tuple(f"{name}=={version}" for name, version in map(_parts, [*declared["dependencies"], *beside]))
+def lowest_versions(extras: Sequence[str] = EXTRAS) -> tuple[str, ...]:
+    """Return what gbce and its extras need, each at the lowest version that their own lists allow."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = declared["optional-dependencies"]
+    beside = [one for one in optional["test"] if _parts(one)[0] == _BESIDE]
+    asked = [*declared["dependencies"], *(one for extra in extras for one in optional[extra]), *beside]
+    return tuple(f"{name}=={version}" for name, version in map(_parts, asked) if version)
 
 
 def _parts(requirement: str) -> tuple[str, str]:
