@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -282,6 +283,18 @@ def test_rounding_of_scores_that_differ_by_a_constant_counts_the_far_end(low, pr
     inside, now = read_structure(model, space), ask(model, space, x0[None, :])[:, 0]
     proof = prove_unattainable(inside, space, x0, gbce.Class(0), x0[None, :], now)
     assert (proof is not None) == provable
+
+
+def test_no_probability_rounds_beyond_the_bound_of_a_proof():
+    frame = pd.DataFrame({"a": np.linspace(0.0, 1.0, 30)})
+    space, x0 = gbce.Space.infer(frame, bounds="data"), np.zeros(1)
+    model = LinearDiscriminantAnalysis().fit(frame, np.arange(30) % 2)
+    for slope in np.linspace(1.0, 14.0, 60):  # one probability is one less the other
+        model.coef_, model.intercept_ = np.array([[-slope]]), np.array([-0.123])
+        best = ask(model, space, np.ones((1, 1)))[0, 0]
+        wish = gbce.Class(0, probability=0.5 * (best + 1.0))
+        now = ask(model, space, x0[None, :])[:, 0]
+        assert prove_unattainable(read_structure(model, space), space, x0, wish, x0[None, :], now).bound >= best
 
 
 def test_a_computed_column_is_not_held_where_it_is():

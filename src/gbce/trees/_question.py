@@ -30,8 +30,8 @@ class ScoreConstraints:
     ``phrases`` put violated bounds into words: ``"above"`` or ``"below"`` for a bound on the output, to which ``link``
     leads from the sum, otherwise what is true of rows that violate it. ``sufficient`` is whether the target is reached
     wherever they hold. ``reads``, if given, takes sums ``(n, q)`` and returns the shortfall ``(n,)`` instead.
-    ``link_error`` is by how much a link in single precision may round outputs, relative to them; of a probability,
-    which may be one less another, relative to one.
+    ``link_error`` is by how much the link may round outputs, relative to them; of a probability, which may be one less
+    another, relative to one.
     """
 
     weights: Array
@@ -97,13 +97,13 @@ def score_constraints(
     """Return the constraints of a target that is reached by ``margin`` of its output; None if none are known.
 
     ``slack``, relative to the output, relaxes them (or tightens them, if negative), since targets compare differences
-    of rounded numbers and links round as well; those of models in single precision round by more, which replaces it.
+    of rounded numbers and links round as well, those of models in single precision by more.
     Constraints of a probability among three or more classes are necessary and not sufficient.
     """
     n_scores, link_error = len(structure.parts.base), 0.0
-    if slack and structure.parts.epsilon > ROUNDING and structure.link not in ("identity", "sign"):
+    if slack and structure.link not in ("identity", "sign"):
         link_error = (_LINK_ROUNDINGS + n_scores) * structure.parts.epsilon
-        slack = float(np.copysign(link_error, slack))
+        slack = float(np.copysign(max(link_error, abs(slack)), slack))
     found = _constrain(structure, target, n_scores, margin, slack)
     return None if found is None else replace(found, link_error=link_error)
 
