@@ -290,7 +290,8 @@ def find_safe_ranges(
     sufficient for the target, if there are computed columns, or if no range is more than a point.
     """
     # in single precision, a link may round an output across the target's limit
-    bounds = score_constraints(trees.inside, target, slack=-ROUNDING if trees.epsilon > ROUNDING else 0.0)
+    rounds = trees.epsilon > ROUNDING and trees.inside.link != "identity"
+    bounds = score_constraints(trees.inside, target, slack=-ROUNDING if rounds else 0.0)
     if bounds is None or not bounds.sufficient or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
