@@ -162,7 +162,11 @@ def test_letters_that_are_refused(run, demo, tmp_path):
     )
     kept = text.replace('income = "Income', 'age = "Income')
     (tmp_path / "few.toml").write_text(kept)
-    fails(run("letters", "row.gbce", "-s", tmp_path / "few.toml"), 3, "the column 'income' has no reason")
+    fails(
+        run("letters", "row.gbce", "-s", tmp_path / "few.toml"),
+        3,
+        "the column 'income' has no reason: add it to [reasons]",
+    )
     (tmp_path / "protected.toml").write_text(text.replace("[columns.income]", "[columns.income]\nprotected = true"))
     fails(
         run("letters", "row.gbce", "-s", tmp_path / "protected.toml"),

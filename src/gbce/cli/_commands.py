@@ -191,7 +191,7 @@ def _letters(options: Namespace, messages: Messages) -> int:
             letters |= {names[i]: letter for i, letter in written.items()}
             refused |= {names[i]: reason for i, reason in others.items()}
     for name, reason in refused.items():
-        messages.say(f"no letter for {name}: {reason}")
+        messages.say(f"no letter for {name}: {say_in_settings(reason)}")
     if kind == "csv":
         _deliver(letter_table(letters, refused), kind, options, messages)
     elif letters:
