@@ -176,12 +176,13 @@ def test_frequencies_are_those_of_the_enumerated_posterior(name, sampler):
     # cells with too few expected draws are thrown together
     n, exact = 0.7 * min(draws.ess, draws.worst_ess[0]), case.posterior
     assert n > 150
+    n /= draws.tail_factor**2  # where the weights have a heavy tail, errors say so
     rare = n * exact < 5
     expected = np.append(exact[~rare], exact[rare].sum())
     seen = np.append(found[~rare], found[rare].sum())
     keep = expected > 0
     statistic = n * (np.square(seen - expected)[keep] / expected[keep]).sum()
-    assert statistic < chi2(keep.sum() - 1).ppf(0.999), (statistic, keep.sum())
+    assert statistic < chi2(max(keep.sum() - 1, 1)).ppf(0.999), (statistic, keep.sum())
     assert abs(draws.log_evidence - case.log_evidence) < 4 * draws.log_evidence_se
 
 
