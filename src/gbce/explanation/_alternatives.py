@@ -97,7 +97,8 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     draws, found = explanation.draws, explanation.strategies
     if not draws.info.draws_posterior:
         raise ValueError(
-            f"alternatives are parts of the posterior, but the row was explained without one: {draws.info.advice}"
+            "alternatives are parts of the posterior, but the row was explained without one: "
+            f"{draws.info.undrawn}; {draws.info.advice}"
         )
     if draws.ess < ENOUGH_ESS:
         raise ValueError(

@@ -74,10 +74,10 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     before = explanation.query
     conditions, effort = event.read(before), event.read_effort(before)
     explanation.draws.require_pool("given(...)")
-    if not explanation.draws.info.draws_posterior:
+    info = explanation.draws.info
+    if not info.draws_posterior:
         raise ValueError(
-            "there are no posterior draws to reweight, because the row was explained with posterior=False. To use the "
-            f"models instead, run {event.call}"
+            f"there are no posterior draws to reweight: {info.undrawn}. To use the models instead, run {event.call}"
         )
     inside = meets(conditions, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
