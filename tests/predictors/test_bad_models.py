@@ -34,6 +34,7 @@ BAD_MODELS = {
         r"must return numbers, but returned ndarray",
     ),
     "complex": (lambda rows: total(rows) + 1j, r"must return numbers, but returned ndarray"),
+    "huge integers": (lambda rows: [10**400] * len(rows), r"must return numbers, but returned list"),
     "ragged": (lambda rows: [[1], [1, 2]] * 30, r"must return numbers, but returned list"),
     "nothing": (lambda rows: None, r"the model must return one line per row.*shape \(\)"),
 }

@@ -344,6 +344,20 @@ def test_onnx_session_of_one_tensor():
         as_predictor(session, gbce.Space.real(2))
 
 
+def test_onnx_session_of_integers_is_not_given_parts_of_numbers():
+    from skl2onnx.common.data_types import Int64TensorType
+
+    whole = np.round(10 * NUMBERS)
+    space, session = (
+        gbce.Space.infer(NUMBERS),
+        session_of(LinearRegression().fit(whole, SCORE), None, initial_types=[("rows", Int64TensorType([None, 3]))]),
+    )
+    agrees(asked(session, whole, space), session.run(None, {"rows": whole.astype("int64")})[0][:, 0])
+    for bad in (whole + 0.7, np.full((2, 3), np.nan)):
+        with pytest.raises(PredictionError, match=r"takes tensor\(int64\) as 'rows', in which .* is another number"):
+            as_predictor(session, space)(bad)
+
+
 @pytest.mark.parametrize("y", [TWO, THREE + 1, WORDS[3]], ids=["two", "numbers from one", "words"])
 def test_onnx_session_that_classifies_by_dictionaries(y):
     model = LogisticRegression().fit(NUMBERS, y)

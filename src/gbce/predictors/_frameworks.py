@@ -308,11 +308,28 @@ def _one_tensor(one: Any, space: Space, name: str) -> Feed:
     width = one.shape[-1] if one.shape else None
     if isinstance(width, int) and width != space.n_columns:
         raise ValueError(f"{name} takes {width} columns, but the data have {space.n_columns}")
-    numbers, dtype = as_numbers(space, name), _dtype(one)
-    return lambda x: {one.name: numbers(x).astype(dtype)}
+    numbers = as_numbers(space, name)
+    return lambda x: {one.name: _converted(numbers(x), one)}
 
 
 def _column(column: Any, one: Any) -> Array:
-    dtype = _dtype(one)
-    values = column.astype(str).to_numpy(dtype=object) if dtype == "object" else column.to_numpy(dtype=dtype)
+    if _dtype(one) == "object":
+        values = column.astype(str).to_numpy(dtype=object)
+    elif column.dtype.kind == "f":
+        values = _converted(column.to_numpy(dtype=float, na_value=np.nan), one)
+    else:
+        values = column.to_numpy(dtype=_dtype(one))
     return np.asarray(values if len(one.shape) == 1 else values[:, None])
+
+
+def _converted(values: Array, one: Any) -> Array:
+    """Return numbers in the dtype of an input; reject those of which one of integers would keep a part only."""
+    with np.errstate(invalid="ignore"):
+        converted = values.astype(_dtype(one))
+    lost = values[converted != values] if converted.dtype.kind in "iub" else values[:0]
+    if len(lost):
+        raise ValueError(
+            f"the session takes {one.type} as {one.name!r}, in which {lost[0]:g} is another number: declare such "
+            "columns by Space.infer(data, kinds={column: 'integer'})"
+        )
+    return converted

@@ -164,7 +164,7 @@ def _find_flavour(folder: Path) -> tuple[Path, str]:
     """Return the model file of an MLflow folder and its kind."""
     if not (folder / _FOLDER_FILE).is_file():
         raise ModelFileError(f"{folder} is a folder without a file {_FOLDER_FILE}, so it is not an MLflow model")
-    flavours = _read_flavours((folder / _FOLDER_FILE).read_text(encoding="utf-8"))
+    flavours = _read_flavours((folder / _FOLDER_FILE).read_text(encoding="utf-8", errors="replace"))
     for name, key in (
         ("lightgbm", "data"), ("xgboost", "data"), ("catboost", "data"), ("onnx", "data"), ("sklearn", "pickled_model"),
     ):  # fmt: skip

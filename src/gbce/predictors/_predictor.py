@@ -160,7 +160,7 @@ class Predictor:
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_strings(array)):
                 raise TypeError("strings that look like numbers, and complex numbers, would be converted")
             values = array.astype(float, copy=False)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             shown = f"{type(raw).__name__} {' '.join(repr(raw).split()):.80}"
             raise PredictionError(
                 f"{place}: the model must return numbers, but returned {shown}. Of labels: return probabilities, or "

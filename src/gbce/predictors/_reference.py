@@ -22,8 +22,9 @@ from gbce.space import Space, deviations
 N_ASKED = 48  # rows: a few dozen tell two fits apart and cost next to nothing
 _SHARE_OF_SPREAD = 1e-4  # outputs that differ by less lead to the same explanation
 _SHARE_OF_SIZE = 1e-6  # above the rounding of single precision (6e-8), on another processor or in another batch
-# Rows of the data from which the spread of outputs is estimated: to 1% for a normal distribution (1 / sqrt(2 n)).
-_MOST_REFERENCE_ROWS = 5_000
+# Rows of the data, and fewer than twice as many, from which the spread of outputs is estimated: to 1% for a normal
+# distribution (1 / sqrt(2 n)).
+_ENOUGH_REFERENCE_ROWS = 5_000
 # Points at which a classifier's predict is compared with its probabilities; by hand: a rule that differs at one point
 # in 500 is missed once in fifty times.
 _N_COMPARED = 2_000
@@ -75,7 +76,7 @@ class Reference:
     @classmethod
     def of(cls, data: Array, space: Space) -> "Reference":
         """Take evenly spaced rows of data ``(n, d)`` of a space."""
-        return cls(data[:: max(1, len(data) // _MOST_REFERENCE_ROWS)], space)
+        return cls(data[:: max(1, len(data) // _ENOUGH_REFERENCE_ROWS)], space)
 
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers with fresh meters, after comparing ``predict`` with probabilities once.

@@ -235,7 +235,7 @@ def read_effort(space: "Space", given: Any, before: Effort = ()) -> Effort:
     if not isinstance(given, Mapping):
         raise TypeError(f"effort must be a mapping of column names to factors, such as {{'income': 2}}, not {given!r}")
     factors = dict(before)
-    for name, factor in given.items():
+    for name, factor in read_mapping(given, "effort").items():
         if name not in space.position:
             raise ValueError(f"effort names {name!r}, which the table does not have; columns are {list(space.names)}")
         if space.is_computed[space.position[name]]:
