@@ -2,8 +2,8 @@
 
 Everything at its defaults but the prior, with forests of scikit-learn on two tables that come with it.
 
-Mean size of the files of eight rows in a store of ``explain_many``, with every evaluated point (``keep="pool"``) and
-with the draws alone, the default.
+Mean size of the files of rows in a store of ``explain_many``, with every evaluated point (``keep="pool"``) and with the
+draws alone (``keep="draws"``).
 """
 
 import argparse

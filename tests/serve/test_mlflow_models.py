@@ -71,6 +71,7 @@ def test_saving_needs_an_explainer_and_mlflow(explainer, tmp_path, monkeypatch):
         gbce.mlflow.save(explainer, tmp_path / "model")
 
 
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own server, and of what it runs on, when these are imported
 def test_mlflow_saves_loads_and_serves_it(explainer, tmp_path):
     """In ``make test-machines``, which installs MLflow."""
     pytest.importorskip("mlflow")

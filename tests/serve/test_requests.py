@@ -19,7 +19,7 @@ def test_no_request_makes_the_service_fail(folder, tmp_path):
     files = [folder / name for name in ("model.skops", "table.csv", "settings.toml")]
     with running(command_line(*files[:2], "-s", files[2], "--max-batch", 3), tmp_path / "log") as service:
         words = ["run", f"{service.url}/openapi.json", "--checks", CHECKS, "--max-examples", "60"]
-        words += ["--generation-deterministic"]
+        words += ["--generation-deterministic", "--request-timeout", "120"]  # requests may ask for 30 seconds
         done = subprocess.run(
             [tool, *words], capture_output=True, text=True, timeout=600, cwd=tmp_path
         )  # it keeps a cache
