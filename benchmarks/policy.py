@@ -452,10 +452,13 @@ def judge(table: pd.DataFrame, coverage: str = "coverage", cost: str = "cost") -
 
 
 def average(table: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the cases by method and k."""
+    """Return means by method and k over the cases that all methods ran."""
+    ran = table.groupby(["table", "model"])["method"].transform("nunique")
+    table = table[ran == table["method"].nunique()]
     shown = table.assign(kept=pd.to_numeric(table["kept"], errors="coerce"), fixed=table["fixed"])
     means = shown.groupby(["k", "method"], sort=False).agg(
-        coverage=("coverage", "mean"), cost=("cost", "mean"), within=("in range", "mean"),
+        cases=("cost", "size"), coverage=("coverage", "mean"), cost=("cost", "mean"),
+        within=("in range", lambda column: column.mean(skipna=False)),
         promised=("promised", "mean"), kept=("kept", "mean"),
         columns=("columns", "mean"), fixed=("fixed", "sum"), seconds=("seconds", "mean"),
         model_rows=("model rows", "mean"),

@@ -256,9 +256,9 @@ def _policy(files: Files) -> str:
     kept = re.search(r"Promises kept: (\d+) of (\d+)", files.text("policy"))
     assert kept is not None
     fixed = {name: sum(int(line["fixed"]) for line in lines if line["method"] == name) for name in methods}
-    held = [float(line["held"]) for line in intervals]
+    held, n = [float(line["held"]) for line in intervals], lines[0]["cases"]
     return (
-        f"Other rows served by 1, 3 and 5 actions, in the mean of the cases: {served}. Actions of gbce on "
+        f"Other rows served by 1, 3 and 5 actions, in the mean of {n} cases: {served}. Actions of gbce on "
         f"columns that may not change: {fixed['gbce']} (C-GLANCE: {fixed['C-GLANCE']}). Promises kept: {kept[1]} of "
         f"{kept[2]}; 95% intervals held in {min(held):.1%} to {max(held):.1%} of simulated tables."
     )
