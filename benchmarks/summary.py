@@ -340,14 +340,19 @@ def _beaten(files: Files) -> str:
     for name in dict.fromkeys(line["beside"] for line in files.table("policy-2")):
         own = [line for line in files.table("policy-2") if line["beside"] == name]
         within = [line for line in files.table("policy-3") if line["beside"] == name]
-        worse, dearer, narrow = (
+        worse, dearer, fewer, narrow = (
             ", ".join(line[column] for line in some)
-            for some, column in ((own, "worse"), (own, "more rows at more cost"), (within, "worse"))
+            for some, column in (
+                (own, "worse"),
+                (own, "more rows at more cost"),
+                (own, "fewer rows at less cost"),
+                (within, "worse"),
+            )
         )
         n, n_within = own[0]["cases"], within[0]["cases"]
         said.append(
             f"{name} in {worse} of {n} cases ({narrow} of {n_within} where numbers stay in their range; gbce serves "
-            f"more rows at more cost in {dearer})"
+            f"more rows at more cost in {dearer}, fewer at less in {fewer})"
         )
     lines = {line["method"]: line for line in files.table("policy") if line["k"] == "1"}
     rows = ", ".join(f"{name} {float(line['model rows']):,.0f}" for name, line in lines.items())
