@@ -246,21 +246,16 @@ def _machines(files: Files) -> str:
 
 
 def _policy(files: Files) -> str:
-    lines, intervals = files.table("policy"), files.table("policy-intervals")
-    methods = dict.fromkeys(line["method"] for line in lines)
-    shares = {
-        name: ", ".join(f"{float(line['coverage']):.1%}" for line in lines if line["method"] == name)
-        for name in sorted(methods, key=lambda name: name != "gbce")
+    lines = files.table("policy")
+    served = {
+        name: "/".join(f"{float(line['coverage']):.1%}" for line in lines if line["method"] == name)
+        for name in ("gbce", "C-GLANCE")
     }
-    served = "; ".join(f"{name} {own}" for name, own in shares.items())
     kept = re.search(r"Promises kept: (\d+) of (\d+)", files.text("policy"))
     assert kept is not None
-    fixed = {name: sum(int(line["fixed"]) for line in lines if line["method"] == name) for name in methods}
-    held, n = [float(line["held"]) for line in intervals], lines[0]["cases"]
     return (
-        f"Other rows served by 1, 3 and 5 actions, in the mean of {n} cases: {served}. Actions of gbce on "
-        f"columns that may not change: {fixed['gbce']} (C-GLANCE: {fixed['C-GLANCE']}). Promises kept: {kept[1]} of "
-        f"{kept[2]}; 95% intervals held in {min(held):.1%} to {max(held):.1%} of simulated tables."
+        f"1/3/5 actions serve {served['gbce']} of other rows (C-GLANCE {served['C-GLANCE']}); {kept[1]} of {kept[2]} "
+        "promises kept."
     )
 
 
@@ -274,7 +269,7 @@ QUESTIONS = (
     Question("Do answers keep their reliability under noise?", ("promise-0", "printed"), _promise),
     Question("And when the model is refitted?", ("promise-25",), _promise_refits),
     Question("Answers beside DiCE, NICE and treecf", ("answers",), _answers),
-    Question("Group actions beside C-GLANCE, and reconstructions", ("policy", "policy-intervals"), _policy),
+    Question("Group actions beside C-GLANCE", ("policy", "policy-intervals"), _policy),
     Question("Nearest points of trees beside treecf", ("trees",), _trees),
     Question("Proofs that nothing is cheaper", ("tree-proofs",), _proofs),
     Question("How far from the best, if a model cannot be read?", ("regret",), _regret),
@@ -336,29 +331,14 @@ def _missed(files: Files) -> str:
 
 
 def _beaten(files: Files) -> str:
-    said = []
-    for name in dict.fromkeys(line["beside"] for line in files.table("policy-2")):
-        own = [line for line in files.table("policy-2") if line["beside"] == name]
-        within = [line for line in files.table("policy-3") if line["beside"] == name]
-        worse, dearer, fewer, narrow = (
-            ", ".join(line[column] for line in some)
-            for some, column in (
-                (own, "worse"),
-                (own, "more rows at more cost"),
-                (own, "fewer rows at less cost"),
-                (within, "worse"),
-            )
-        )
-        n, n_within = own[0]["cases"], within[0]["cases"]
-        said.append(
-            f"{name} in {worse} of {n} cases ({narrow} of {n_within} where numbers stay in their range; gbce serves "
-            f"more rows at more cost in {dearer}, fewer at less in {fewer})"
-        )
-    lines = {line["method"]: line for line in files.table("policy") if line["k"] == "1"}
-    rows = ", ".join(f"{name} {float(line['model rows']):,.0f}" for name, line in lines.items())
+    counts: dict[str, dict[str, list[str]]] = {"worse": {}, "fewer rows at less cost": {}}
+    for line in files.table("policy-2"):
+        for column, by in counts.items():
+            by.setdefault(f"{line['beside'].split(',')[0]} (of {line['cases']})", []).append(line[column])
+    worse, fewer = (", ".join(f"{name} {'/'.join(own)}" for name, own in by.items()) for by in counts.values())
     return (
-        f"Group actions, with 1, 3 and 5: as many rows for less, or more for no more, {'; '.join(said)}. Model rows: "
-        f"{rows}."
+        f"1/3/5 group actions: cases in which others serve as many rows for less, or more for no more: {worse}; in "
+        f"which gbce serves fewer for less: {fewer}."
     )
 
 
