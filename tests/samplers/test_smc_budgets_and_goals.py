@@ -94,7 +94,7 @@ def test_a_spent_budget_leaves_the_posterior_at_the_beta_reached():
     assert draws.rungs[-1] > 0
     assert not draws.facts["complete"]
     reached = replace(case, eta=draws.rungs[-1])
-    evidence_agrees(draws, reached.log_evidence)
+    evidence_agrees(draws, reached.log_evidence, least=0.8)  # of an incomplete run, estimated between a few islands
     agrees(draws, draws.pool.x, reached.mean, "mean", size=1.0)
 
 
