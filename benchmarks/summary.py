@@ -32,11 +32,7 @@ def with_results(page: str, folder: Path = RESULTS) -> str:
     page = put_between_marks(page, "others win", "\n".join(f"- {sentence(files)}" for sentence in OTHERS_WIN))
     shown = {name for one in QUESTIONS for name in one.names}
     rest = [name for name in files.names if name not in shown]
-    by_title: dict[str, list[str]] = {}
-    for name in rest:
-        by_title.setdefault(files.title(name).split(",")[0], []).append(name)
-    said = "\n".join(f"- {title}: {files.links(names)}" for title, names in by_title.items())
-    return put_between_marks(page, "further", said)
+    return put_between_marks(page, "further", files.links(rest))
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -75,10 +71,6 @@ class Files:
     def command(self, name: str) -> str:
         """Return the command that wrote a result."""
         return self.text(name).splitlines()[0]
-
-    def title(self, name: str) -> str:
-        """Return the first words about a result, up to a colon or full stop."""
-        return re.split(r"[:.](?: |$)", self.text(name).split("\n\n")[1].replace("\n", " "))[0]
 
     def links(self, names: Sequence[str]) -> str:
         """Return links to results: the table of each where there is one, else the text, which names its tables."""
@@ -331,15 +323,11 @@ def _missed(files: Files) -> str:
 
 
 def _beaten(files: Files) -> str:
-    counts: dict[str, dict[str, list[str]]] = {"worse": {}, "fewer rows at less cost": {}}
+    worse: dict[str, list[str]] = {}
     for line in files.table("policy-2"):
-        for column, by in counts.items():
-            by.setdefault(f"{line['beside'].split(',')[0]} (of {line['cases']})", []).append(line[column])
-    worse, fewer = (", ".join(f"{name} {'/'.join(own)}" for name, own in by.items()) for by in counts.values())
-    return (
-        f"1/3/5 group actions: cases in which others serve as many rows for less, or more for no more: {worse}; in "
-        f"which gbce serves fewer for less: {fewer}."
-    )
+        worse.setdefault(f"{line['beside'].split(',')[0]}, {line['cases']} cases", []).append(line["worse"])
+    cases = "; ".join(f"{'/'.join(own)} ({name})" for name, own in worse.items())
+    return f"1/3/5 group actions: others serve as many rows for less, or more for no more, in {cases}."
 
 
 OTHERS_WIN = (_slower, _more_rows, _cheaper, _open_proofs, _missed, _beaten)
