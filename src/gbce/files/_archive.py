@@ -147,14 +147,14 @@ def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
 def whole_file(path: Path, *, beside: Path | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file, locked while its writer lives, that replaces ``path`` once it is complete on disk.
 
-    It is in the folder of ``path``, or in another one of the same disk, ``beside``. What cannot be replaced, such as a
-    pipe, is written to as it is.
+    It is in the folder of ``path``, and a pipe, a device or the file that a link names is written to as it is; or in
+    another folder of the same disk, ``beside``, as those of a store, in which pipes and links are replaced.
     """
-    if path.exists() and not path.is_file():
+    if beside is None and path.exists() and not path.is_file():
         with path.open("wb") as device:
             yield device
         return
-    path = path.resolve() if path.is_symlink() else path  # the file that a link names, not the link
+    path = path.resolve() if beside is None and path.is_symlink() else path
     folder = path.parent if beside is None else beside
     clear_leftovers(folder, path.name.__eq__)
     try:
