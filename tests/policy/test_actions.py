@@ -321,7 +321,7 @@ def test_rows_without_a_common_target_or_an_explainer_get_a_sentence(explainer, 
     for name in ("exact", "with_data"):
         with pytest.raises(TypeError, match=f"{name} must be True or False"):
             actions(answered, 1, explainer=explainer, **{name: "no"})
-    with pytest.raises(TypeError, match="the group of a row must be a name or a number"):
+    with pytest.raises(TypeError, match="a group must be a string, a number or a tuple"):
         actions(answered, 1, explainer=explainer, groups=[["a"]] * len(answered))
     nobody = replace(answered, already=np.ones(len(answered), dtype=bool))
     with pytest.raises(ValueError, match="need at least 2"):

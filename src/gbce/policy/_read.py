@@ -4,7 +4,7 @@ Everything in this room starts from these arrays, so that it does not matter whe
 process or are lines of a data set that another one wrote.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,11 +218,7 @@ def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
 def read_groups(groups: Any, rows: AnsweredRows) -> Array:
     """Return the group of each row, or its value of a column; missing ones are a group of their own."""
     if not isinstance(groups, str):
-        found = np.asarray(label_groups(groups, rows.labels).to_numpy())
-        wrong = next((one for one in found if not isinstance(one, Hashable)), None)
-        if wrong is not None:
-            raise TypeError(f"groups: the group of a row must be a name or a number, not {show(wrong)}")
-        return found
+        return np.asarray(label_groups(groups, rows.labels).to_numpy())
     space = rows.space
     if groups not in space.position:
         raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(space.names)}")

@@ -355,8 +355,9 @@ class Placing(RowCodec):
         low, high = self.limits(x0)
         for j, kind in self.low_precision:
             stored = x[:, j].astype(kind)
-            stored = np.where(stored > high[j], np.nextafter(stored, kind.type(-np.inf)), stored)
-            stored = np.where(stored < low[j], np.nextafter(stored, kind.type(np.inf)), stored)
+            with np.errstate(over="ignore"):  # beyond the last number of the type is infinity, which is not taken
+                stored = np.where(stored > high[j], np.nextafter(stored, kind.type(-np.inf)), stored)
+                stored = np.where(stored < low[j], np.nextafter(stored, kind.type(np.inf)), stored)
             x[:, j] = np.where(x[:, j] == x0[j], x0[j], stored)
         for one in self.computed:
             j = self.position[one.name]
