@@ -44,7 +44,7 @@ def explain(row=ROW, data=DATA, **options):
 
 
 def with_cell(name, value, data=ROW):
-    return data.astype({name: object}).assign(**{name: [value] * len(data)})
+    return data.astype({name: object}).assign(**{name: pd.Series([value] * len(data), data.index, dtype=object)})
 
 
 # --- the row and the rows -----------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ BAD_DATA = {
     ),
     "huge ones among objects": (DATA.assign(age=pd.Series([10**20] * N, dtype=object)), {}, r"integers beyond 2\*\*53"),
     "integers beyond any double": (
-        DATA.assign(age=[10**400] * N),
+        DATA.assign(age=pd.Series([10**400] * N, dtype=object)),
         {"kinds": {"age": "real"}},
         r"an integer above 1e308",
     ),

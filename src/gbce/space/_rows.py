@@ -26,7 +26,7 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
     elif isinstance(rows, pd.Series):
         by_position = names is not None and isinstance(rows.index, pd.RangeIndex) and len(rows) == len(names)
         values = rows.to_list()
-        table = pd.DataFrame([values], columns=list(names) if by_position and names else list(rows.index))
+        table = _one_row(values, list(names) if by_position and names else list(rows.index))
     elif isinstance(rows, Mapping):
         table = pd.DataFrame([dict(rows)])
     elif isinstance(rows, (list, tuple)) and rows and all(isinstance(row, (Mapping, pd.Series)) for row in rows):
@@ -38,6 +38,13 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
     if len(table) == 0:
         raise ValueError(f"{what} has no rows")
     return table
+
+
+def _one_row(values: list[Any], columns: list[Any]) -> pd.DataFrame:
+    try:
+        return pd.DataFrame([values], columns=columns)
+    except OverflowError:  # of pandas 2, for integers that no float holds: these are refused by the name of the column
+        return pd.DataFrame([values], columns=columns, dtype=object)
 
 
 def unmasked(values: Any) -> Any:
