@@ -28,7 +28,7 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
         values = rows.to_list()
         table = _one_row(values, list(names) if by_position and names else list(rows.index))
     elif isinstance(rows, Mapping):
-        table = pd.DataFrame([dict(rows)])
+        table = _one_row(dict(rows))
     elif isinstance(rows, (list, tuple)) and rows and all(isinstance(row, (Mapping, pd.Series)) for row in rows):
         table = _from_named(rows, what, names)
     else:
@@ -40,11 +40,11 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
     return table
 
 
-def _one_row(values: list[Any], columns: list[Any]) -> pd.DataFrame:
+def _one_row(row: Any, columns: list[Any] | None = None) -> pd.DataFrame:
     try:
-        return pd.DataFrame([values], columns=columns)
+        return pd.DataFrame([row], columns=columns)
     except OverflowError:  # of pandas 2, for integers that no float holds: these are refused by the name of the column
-        return pd.DataFrame([values], columns=columns, dtype=object)
+        return pd.DataFrame([row], columns=columns, dtype=object)
 
 
 def unmasked(values: Any) -> Any:
