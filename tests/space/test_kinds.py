@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -141,3 +142,25 @@ def test_levels_that_do_not_occur_and_their_order_are_kept():
     again = gbce.Space.infer(frame).decode([[0.0], [3.0]])
     assert again["c"].tolist() == ["z", "y"]
     assert again["c"].dtype == frame["c"].dtype
+
+
+@pytest.mark.parametrize("missing", [[], [None], [Decimal("NaN")]], ids=["complete", "None", "NaN"])
+def test_decimals_are_real_numbers_and_come_back_as_decimals(missing):
+    values = [*(Decimal(text) for text in ("0.10", "12.5", "-3", "1e-7")), *missing]
+    frame = pd.DataFrame({"price": pd.Series(values, dtype=object)})
+    space = gbce.Space.infer(frame)
+    again = space_of(json.loads(json.dumps(space_fields(space), default=_files._to_plain)))
+    assert again == space
+    assert space.features[0].kind == "real"
+    np.testing.assert_array_equal(space.encode(frame)[:, 0], [0.1, 12.5, -3.0, 1e-7] + [np.nan] * len(missing))
+    back = again.decode(space.encode(frame))["price"]
+    assert back[:4].tolist() == values[:4]
+    assert all(type(value) is Decimal for value in back[:4])
+    assert back.isna().sum() == len(missing)
+    assert again.decode([[0.3]])["price"][0] == Decimal("0.3")  # not the binary digits of the float
+
+
+def test_decimals_mixed_with_strings_are_refused_by_row():
+    frame = pd.DataFrame({"price": pd.Series([Decimal("0.1"), "cheap", Decimal(2)], dtype=object)})
+    with pytest.raises(ValueError, match="column 'price' holds 'cheap' in row 1 where a number is expected"):
+        gbce.Space.infer(frame)

@@ -112,6 +112,7 @@ class Codec:
     blank: str = ""  # how an object column marks a missing value: "none", "nan" or "na"; "" if none is missing
     origin: int = 0  # for times: the instant encoded as zero, in the resolution of the dtype
     tick: int = 0  # for times: the number of resolution steps encoded as one; zero for other columns
+    decimal: bool = False  # whether an object column holds numbers of the type Decimal
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -163,6 +164,8 @@ class Codec:
             return {self.label: x}
         if self.dtype == "object":
             values = np.asarray(x, dtype=object)
+            if self.decimal:
+                values = np.array([Decimal(repr(number)) for number in x.tolist()], dtype=object)
             return {self.label: pd.Series(np.where(np.isnan(x), self._missing_marker, values), dtype=object)}
         dtype = self._pandas_dtype
         if not isinstance(dtype, np.dtype):
@@ -332,7 +335,7 @@ def read_numbers(column: pd.Series, what: str) -> Array:
         for label, value in column.items():
             if value is None or value is pd.NA:
                 continue
-            if not isinstance(value, (int, float, np.number, np.bool_)):
+            if not isinstance(value, (int, float, Decimal, np.number, np.bool_)):
                 raise ValueError(
                     f"{what}: column {str(column.name)!r} holds {show(value)} in row {show(label)} where a number "
                     "is expected. Correct it, or make the column a category in the data as well."

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -299,7 +300,7 @@ def _infer_kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
         )
     known = column.dropna()
     _require_homogeneous(known, name)
-    if dtype.kind == "O" and len(known) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in known):
+    if dtype.kind == "O" and len(known) and all(map(_is_real_number, known)):
         if any(isinstance(value, int) and abs(value) >= LARGEST_EXACT for value in known):
             raise ValueError(f"data: {too_large(name)}")
         return "real"
@@ -323,7 +324,7 @@ def _require_restorable(dtype: Any, name: str) -> None:
 
 def _require_homogeneous(known: pd.Series, name: str) -> None:
     """Reject a column that mixes numbers and strings, or holds containers."""
-    is_numeric = np.array([isinstance(value, (int, float)) and not isinstance(value, bool) for value in known])
+    is_numeric = np.array([_is_real_number(value) for value in known])
     is_string = np.array([isinstance(value, str) for value in known])
     if is_numeric.any() and is_string.any():
         mostly_numeric = is_numeric.sum() >= is_string.sum()
@@ -336,6 +337,11 @@ def _require_homogeneous(known: pd.Series, name: str) -> None:
     odd = next((value for value in known if not _is_hashable(value)), None)
     if odd is not None:
         raise ValueError(f"data: column {name!r} holds {odd!r}, which is neither a number nor a level")
+
+
+def _is_real_number(value: Any) -> bool:
+    """Whether a value of an object column is a number, be it a Decimal as databases return them."""
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def _is_hashable(value: Any) -> bool:
@@ -366,7 +372,8 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
                 ".astype(float)"
             )
         real = kind == "real" and dtype.kind in "iub"
-        return Codec(label, "float64" if real else str(dtype), blank=blank)
+        decimal = dtype.kind == "O" and any(isinstance(value, Decimal) for value in column)
+        return Codec(label, "float64" if real else str(dtype), blank=blank, decimal=decimal)
     if isinstance(dtype, pd.CategoricalDtype):
         return Codec(label, "category", tuple(dtype.categories.tolist()), bool(dtype.ordered), blank)
     found = _sort(column.dropna().unique().tolist())

@@ -43,7 +43,10 @@ def _write_codec(codec: Codec | OneHotCodec) -> dict[str, Any]:
     if isinstance(codec, OneHotCodec):
         return asdict(codec) | {"type": "one-hot", "labels": _write_values(codec.labels)}
     own = {"type": "column", "label": write_value(codec.label), "levels": _write_values(codec.levels)}
-    return asdict(codec) | own
+    written = asdict(codec) | own
+    if not codec.decimal:  # most files, and the identity of every earlier question, have no such entry
+        del written["decimal"]
+    return written
 
 
 def _write_values(values: tuple[Any, ...] | None) -> list[Any] | None:
