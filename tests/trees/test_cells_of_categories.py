@@ -79,6 +79,31 @@ def test_steps_are_the_nearest_cells_of_all_moves(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_no_move_is_better_than_the_cheapest_of_its_score(name):
+    model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
+    trees = read_cells(read_structure(model, space), space, space.encode(FRAME))
+    features, begins = np.arange(3), np.concatenate([[0], np.cumsum(trees.n_cells + 1)])
+    owner, rng = np.repeat(features, np.diff(begins)), np.random.default_rng(0)
+    for cells in trees.cells(space.encode(mixed(20, 4))):
+        here, n = begins[:-1] + cells, begins[-1]
+        price, changed = rng.integers(9, size=n).astype(float), rng.random(n) < 0.9
+        price[rng.random(n) < 0.2] = np.inf
+        price[here] = 4.0
+        every = trees.score_moves(cells, features, begins)
+        to, scores = trees.score_runs(cells, features, begins, here, price, changed)
+        np.testing.assert_array_equal(scores, every[np.append(to, -1)])
+        assert np.isfinite(price[to]).all()
+        assert np.isin(here, to).all()
+        assert len(to) < 0.9 * np.isfinite(price).sum()
+        for place in np.flatnonzero(np.isfinite(price)):
+            alike = to[(owner[to] == owner[place]) & (changed[to] == changed[place])]
+            alike = alike[(every[alike] == every[place]).all(axis=1) & (np.isin(alike, here) <= (alike == place))]
+            assert min(zip(price[alike], alike, strict=True)) <= (price[place], place)
+            if price[place] <= 4.0:
+                assert alike[price[alike] <= 4.0].min() <= place
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_a_proof_knows_the_categories(name):
     model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME, bounds="data")
     x0 = space.encode(FRAME[FRAME["word"] == "p"].iloc[[0]])

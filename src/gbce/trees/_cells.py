@@ -175,6 +175,22 @@ class CellTrees:
         to = np.flatnonzero(marked)
         return to, np.asarray(self.base + np.vstack([moved[to], own]) / self.nodes.divisor)
 
+    def score_runs(
+        self, cells: Array, features: Array, begins: Array, here: Array, price: Array, changed: Array
+    ) -> tuple[Array, Array]:
+        """Return the moves ``(n,)`` of :meth:`score_moves` to the cheapest cell of each run of equal scores.
+
+        Cells of a finite ``price`` ``(N,)`` can be had, ``changed`` ``(N,)`` are kept apart; ``here`` ``(m,)`` are the
+        positions of ``cells``. Their scores are returned, too, the last of which ``(n + 1, K)`` are those here.
+        """
+        loops = compiled_loops()
+        assert loops is not None
+        moved, own = self._stacked.score_moves(cells, features, begins)
+        marked = np.zeros(len(moved), dtype=bool)
+        loops.mark_cheapest(begins, here, self._stacked.by_cell[features], price, changed, moved, marked)
+        to = np.flatnonzero(marked)
+        return to, np.asarray(self.base + np.vstack([moved[to], own]) / self.nodes.divisor)
+
     @cached_property
     def _stacked(self) -> "StackedTrees":
         """The same trees for loops along columns."""

@@ -132,6 +132,8 @@ class LocalSearch:
             own = self.price[self.slots]
             room = np.full(len(own), _FINITE) if dearest == np.inf else dearest - own.sum() + own
             to, scores = trees.score_steps(cells, *where, reachable.here, self.slots, reachable.price, room)
+        elif not self.constrained:  # of equal scores, only the cheapest cells can be
+            to, scores = trees.score_runs(cells, *where, self.slots, reachable.price, self.is_change)
         else:
             scores = trees.score_moves(cells, *where)[np.append(to, -1)]
         potential, reached = self.read(scores)

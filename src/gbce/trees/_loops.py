@@ -498,6 +498,42 @@ def mark_steps(
 
 
 @compile_loop
+def mark_cheapest(
+    begins: Array, here: Array, by_cell: Array, price: Array, changed: Array, along: Array, marked: Array
+) -> None:
+    """Mark the cheapest place of each run of equal scores ``along`` ``(N, S)``, and the first not dearer than here.
+
+    Each column's places start at ``begins`` ``(m + 1,)``, ``here`` ``(m,)`` are a point's, and runs end where
+    ``changed`` ``(N,)`` does or the point is. Of unordered columns and of missing values all places that can be had are
+    marked.
+    """
+    for i in range(len(here)):
+        begin, last = begins[i], begins[i + 1] - 1
+        for place in range(begin if by_cell[i] else last, last + 1):
+            marked[place] = price[place] < np.inf
+        marked[here[i]] = True
+        least, before = -1, -1  # the cheapest place of the run and the place before
+        no_dearer = False
+        for place in range(begin, begin if by_cell[i] else last):
+            if price[place] == np.inf:
+                continue
+            same = before >= 0 and place != here[i] and before != here[i] and changed[place] == changed[before]
+            if same:
+                for s in range(along.shape[1]):
+                    same = same and along[place, s] == along[before, s]
+            if not same and least >= 0:
+                marked[least] = True
+                least, no_dearer = -1, False
+            if least < 0 or price[place] < price[least]:
+                least = place
+            if not no_dearer and price[place] <= price[here[i]]:
+                marked[place] = no_dearer = True
+            before = place
+        if least >= 0:
+            marked[least] = True
+
+
+@compile_loop
 def interpolate(along: Array, low: float, per_unit: float, table: Array, out: Array) -> None:
     """Interpolate a table of values at equally spaced scores, linearly, for scores ``(n, 1)``."""
     last = len(table) - 2
