@@ -116,10 +116,8 @@ class _NoisyCells:
         """The ensemble restricted to leaves that meet these cells; all columns under noise are free."""
         trees, own = self.trees, self.trees.cells(self.distribution.base[None, :])[0]
         windows = dict(zip(self.features, self.windows, strict=True))
-        some = np.arange(len(trees.tree))
-        for j in sorted(trees.used.tolist(), key=windows.__contains__):  # unmoved features first: they leave few leaves
-            first, last = windows[j][:2] if j in windows else (int(own[j]), int(own[j]))
-            some = some[_meets(trees, j, first, last, some)]
+        ends = [windows[j][:2] if j in windows else (int(own[j]), int(own[j])) for j in trees.used.tolist()]
+        some = trees.leaves_between(trees.used, *np.array(ends, dtype=int).reshape(-1, 2).T)
         for j, window in windows.items():
             own[j] = window.first
         met = replace(
@@ -254,7 +252,7 @@ def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Bounded | No
     if np.abs(np.bincount(trees.tree, held, trees.n_trees) - 1.0).max(initial=0.0) > WIDE_ROUNDING:
         return None
     value = float(trees.base[score] + held @ trees.value[:, score])
-    return _widen(value, float(np.ptp(_bound_scores(cells.trees, score))), cells)
+    return _widen(value, float(np.ptp(cells.trees.score_ends[score])), cells)
 
 
 def _expect_output(cells: _NoisyCells, posterior: GibbsPosterior, value: float) -> Bounded | None:
@@ -263,7 +261,7 @@ def _expect_output(cells: _NoisyCells, posterior: GibbsPosterior, value: float) 
     if not isinstance(posterior.target, (Class, Numeric)):
         return None
     if inside.link not in ("logistic", "softmax"):  # their outputs lie between zero and one
-        span = float(np.ptp(inside.link_scores(np.array(_bound_scores(cells.trees, 0))[:, None])))
+        span = float(np.ptp(inside.link_scores(np.array(cells.trees.score_ends[0])[:, None])))
     return _widen(value, span, cells)
 
 
@@ -271,25 +269,6 @@ def _widen(value: float, span: float, cells: _NoisyCells) -> Bounded | None:
     """Return an expected output with its error bounds, for outputs of range ``span``; None if unbounded."""
     room = cells.left_out * span + same_output(cells.trees.inside, np.array([value]))
     return Bounded(value, value - room, value + room) if np.isfinite(room) else None
-
-
-def _bound_scores(trees: CellTrees, score: int) -> tuple[float, float]:
-    """Return lower and upper bounds on all sums of leaves."""
-    least, most = np.full(trees.n_trees, np.inf), np.full(trees.n_trees, -np.inf)
-    np.minimum.at(least, trees.tree, trees.value[:, score])
-    np.maximum.at(most, trees.tree, trees.value[:, score])
-    return float(trees.base[score] + least.sum()), float(trees.base[score] + most.sum())
-
-
-def _meets(trees: CellTrees, j: int, first: int, last: int, some: Array) -> Array:
-    """Whether leaves ``some`` ``(m,)`` hold any cell of feature ``j`` in a range; the last is for missing values."""
-    listed = np.flatnonzero(trees.set_features == j)
-    if len(listed):
-        return np.asarray(trees.allowed[listed[0]][:, first : last + 1].any(axis=1)[trees.set_of[some, listed[0]]])
-    if first > len(trees.edges[j]):
-        return trees.missing[some, j]
-    begin, end = trees.first[some, j], trees.last[some, j]
-    return np.asarray((begin <= last) & (end >= first) & (begin <= end))  # some hold only the cell of missing values
 
 
 def _compute_leaf_probability(trees: CellTrees, j: int, window: _Window) -> Array:

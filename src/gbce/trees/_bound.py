@@ -190,17 +190,12 @@ def make_axes(trees: CellTrees, reachable: ReachableCells) -> tuple[Array, list[
 
     The axes index these leaves. None if the tables of cell sets would be too large.
     """
-    alive = np.ones(len(trees.tree), dtype=bool)
-    free: list[CellPrices] = []
-    for i, j in enumerate(reachable.moving.tolist()):
-        priced = reachable.prices_of(i)
-        if len(priced.cells) == 1:
-            alive &= trees.holds(j, int(priced.cells[0]))
-        else:
-            free.append(priced)
-    for j in np.setdiff1d(trees.used, reachable.moving).tolist():
-        alive &= trees.holds(j, int(reachable.cells[j]))
-    leaves = np.flatnonzero(alive)
+    every = [reachable.prices_of(i) for i in range(len(reachable.moving))]
+    free = [priced for priced in every if len(priced.cells) > 1]
+    cells = reachable.cells.copy()
+    cells[reachable.moving] = [priced.cells[0] for priced in every]
+    fixed = np.setdiff1d(trees.used, [priced.feature for priced in free])
+    leaves = trees.leaves_between(fixed, cells[fixed], cells[fixed])
     axes: list[Axis] = []
     sets = {int(j): s for s, j in enumerate(trees.set_features.tolist())}
     for priced in free:

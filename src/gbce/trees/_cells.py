@@ -109,9 +109,36 @@ class CellTrees:
         return np.unique(feature[feature >= 0])
 
     @cached_property
-    def all_hold_values(self) -> Array:
-        """Whether every leaf holds some cell of a feature besides the missing one ``(d,)``."""
-        return np.asarray((self.first <= self.last).all(axis=0))
+    def largest_total(self) -> float:
+        """Sum over trees of the largest value of a leaf, in size."""
+        largest = np.zeros(self.n_trees)
+        np.maximum.at(largest, self.tree, np.abs(self.value).max(axis=1))
+        return float(largest.sum())
+
+    def largest_sums(self, sizes: Array) -> Array:
+        """Return sums over trees of the largest leaf, in size, that scores weighted by ``sizes`` ``(q, K)`` have."""
+        key = sizes.tobytes()
+        if key not in self._largest:
+            largest, each = np.zeros((self.n_trees, len(sizes))), np.abs(self.value) @ sizes.T
+            for q in range(len(sizes)):  # numpy is faster one column at a time
+                np.maximum.at(largest[:, q], self.tree, each[:, q])
+            self._largest[key] = largest.sum(axis=0)
+        return self._largest[key]
+
+    @cached_property
+    def _largest(self) -> dict[bytes, Array]:
+        return {}
+
+    @cached_property
+    def score_ends(self) -> tuple[tuple[float, float], ...]:
+        """Lower and upper bounds of each score: the sums of the least and of the greatest leaves of all trees."""
+        found = []
+        for k, base in enumerate(self.base.tolist()):
+            least, most = np.full(self.n_trees, np.inf), np.full(self.n_trees, -np.inf)
+            np.minimum.at(least, self.tree, self.value[:, k])
+            np.maximum.at(most, self.tree, self.value[:, k])
+            found.append((base + float(least.sum()), base + float(most.sum())))
+        return tuple(found)
 
     @cached_property
     def spans(self) -> tuple[tuple[Array, Array], ...]:
@@ -210,6 +237,24 @@ class CellTrees:
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
         return self.inside.link_scores(self.scores(cells))
+
+    def leaves_between(self, features: Array, low: Array, high: Array) -> Array:
+        """Return the positions of the leaves that hold some cell from ``low`` to ``high`` of each of ``features``.
+
+        All are ``(c,)``. Of unordered features the cells are known ones; a missing one stands alone.
+        """
+        held, alone = np.ones(len(self.tree), dtype=bool), np.isin(features, self.set_features)
+        alone |= low > np.minimum(high, self.n_cells[features] - 1)
+        loops = compiled_loops()
+        assert loops is not None
+        loops.drop_leaves(self.first, self.last, *(one[~alone] for one in (features, low, high)), held)
+        for j, begin, end in zip(*(one[alone].tolist() for one in (features, low, high)), strict=True):
+            own = np.flatnonzero(self.set_features == j)
+            if len(own):
+                held &= self.allowed[own[0]][:, begin : end + 1].any(axis=1)[self.set_of[:, own[0]]]
+            else:
+                held &= self.missing[:, j]
+        return np.flatnonzero(held)
 
     def holds(self, j: int, cell: int) -> Array:
         """Return which leaves ``(L,)`` hold a cell of feature ``j``."""

@@ -41,12 +41,8 @@ class Grid:
     @cached_property
     def _leaves(self) -> Array:
         """Positions of the leaves that hold the row's cells of all fixed features."""
-        trees, held = self.trees, np.ones(len(self.trees.tree), dtype=bool)
-        moving = set(self.free.tolist())
-        for j in trees.used.tolist():
-            if j not in moving:
-                held &= trees.holds(j, int(self.cells[j]))
-        return np.flatnonzero(held)
+        fixed = np.setdiff1d(self.trees.used, self.free)
+        return self.trees.leaves_between(fixed, self.cells[fixed], self.cells[fixed])
 
     def cuts(self, j: int, low: float, high: float) -> Array:
         """Return the edges of feature ``j`` between two limits at which some leaf begins or ends, ascending."""
@@ -103,19 +99,14 @@ class Grid:
     @cached_property
     def _unit(self) -> float:
         """Unit that values are rounded to multiples of: a negligibly small power of two."""
-        trees = self.trees
-        largest = np.zeros(trees.n_trees)
-        np.maximum.at(largest, trees.tree, np.abs(trees.value).max(axis=1))
-        size = max(float(largest.sum()), float(np.finfo(float).tiny) * 2.0**_DIGITS)  # for leaves that are all zero
+        size = max(self.trees.largest_total, float(np.finfo(float).tiny) * 2.0**_DIGITS)  # for leaves that are all zero
         return float(2.0 ** (np.ceil(np.log2(size)) - _DIGITS))
 
     @property
     def rounding(self) -> float:
         """Bound on the difference between the model's own sums and exact ones."""
         trees = self.trees
-        largest = np.zeros(trees.n_trees)
-        np.maximum.at(largest, trees.tree, np.abs(trees.value).max(axis=1))
-        return float(trees.epsilon * (trees.n_trees + 1) * (largest.sum() + np.abs(trees.base).max()))
+        return float(trees.epsilon * (trees.n_trees + 1) * (trees.largest_total + np.abs(trees.base).max()))
 
     def _make_boxes(self, axes: Sequence[Axis]) -> "_Boxes":
         """Return the leaves as boxes of the grid; a leaf with several runs of cells becomes several boxes."""

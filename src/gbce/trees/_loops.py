@@ -12,6 +12,7 @@ from gbce._numerics import compile_loop
 from gbce.base import Array
 
 _BLOCK = 64  # rows that go down together: the bits of a number
+_TOGETHER = 32  # points that go down a tree one after another, while it is in the cache; by time, on a forest
 _ONE = np.uint64(1)
 # A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).
 _MAGIC, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
@@ -110,6 +111,44 @@ def _find_members(begin: int, low: int, high: int, upto: Array, members: Array) 
     return found
 
 
+@compile_loop
+def drop_leaves(first: Array, last: Array, features: Array, low: Array, high: Array, held: Array) -> None:
+    """Unmark the leaves ``held`` ``(L,)`` without a known cell between ``low`` and ``high`` of some ``features``."""
+    for leaf in range(len(held)):
+        for i in range(len(features)):
+            begin, end = first[leaf, features[i]], last[leaf, features[i]]
+            if begin > high[i] or end < low[i] or begin > end:
+                held[leaf] = False
+                break
+
+
+@compile_loop
+def enter_leaves(
+    column: int, first: Array, last: Array, missing: Array, here: int, bound: Array, gap: float, away: float,
+    most: float, most_changes: int, leaf: Array, price: Array, changes: Array,
+) -> int:  # fmt: skip
+    """Add what it costs to enter leaves along a column; keep those in reach, in place, and return their number.
+
+    ``bound`` ``(n_cells,)`` are prices from the cell ``here`` on, ``gap`` is that of a missing value. From a missing
+    value all cells cost ``away``.
+    """
+    n = 0
+    for at in range(len(leaf)):
+        begin, end, absent = first[leaf[at], column], last[leaf[at], column], missing[leaf[at], column]
+        if here == len(bound):
+            moved, least = not absent, 0.0 if absent else away
+        else:
+            moved, least = begin > here or end < here, np.inf
+            if begin <= end:
+                least = bound[min(max(begin, here), end)]
+            if absent and gap < least:
+                least = gap
+        total, count = price[at] + least, changes[at] + moved
+        if (total < most or (total == most and most < np.inf)) and count <= most_changes:
+            leaf[n], price[n], changes[n], n = leaf[at], total, count, n + 1
+    return n
+
+
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
 # ten times as long as a step. Column, cut, left child and kind of a node stand side by side, so that a step reads
 # memory once. A cell goes right beyond the cut; kinds other than -1 are sets (0 and more), bits in words of 64 cells,
@@ -132,21 +171,22 @@ def sum_scores(
 
     ``paths`` ``(n, T)`` gets the columns on the way to each leaf, as bits; columns that differ by 64 share one.
     """
-    for i in range(len(cells)):
+    for start in range(0, len(cells), _TOGETHER):
         for t in range(len(roots)):
-            node, path = roots[t], np.uint64(0)
-            while nodes[node, 0] >= 0:
-                path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
-                cell = cells[i, nodes[node, 0]]
-                right = cell > nodes[node, 1]
-                if nodes[node, 3] >= 0:
-                    right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                elif nodes[node, 3] == -2:
-                    right = right and cell != n_known[nodes[node, 0]]
-                node = nodes[node, 2] + (1 if right else 0)
-            paths[i, t] = path
-            for w in range(value.shape[1]):
-                out[i, slot[t] + w] += value[node, w]
+            for i in range(start, min(start + _TOGETHER, len(cells))):
+                node, path = roots[t], np.uint64(0)
+                while nodes[node, 0] >= 0:
+                    path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
+                    cell = cells[i, nodes[node, 0]]
+                    right = cell > nodes[node, 1]
+                    if nodes[node, 3] >= 0:
+                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                    elif nodes[node, 3] == -2:
+                        right = right and cell != n_known[nodes[node, 0]]
+                    node = nodes[node, 2] + (1 if right else 0)
+                paths[i, t] = path
+                for w in range(value.shape[1]):
+                    out[i, slot[t] + w] += value[node, w]
 
 
 @compile_loop
@@ -163,24 +203,23 @@ def renew_paths(
 ) -> None:
     """Renew the paths of points that ``moved`` ``(n,)`` along one column in the trees where it was on the way."""
     bit = np.uint64(1) << np.uint64(column & 63)
-    for i in range(len(cells)):
-        if not moved[i]:
-            continue
+    for start in range(0, len(cells), _TOGETHER):
         for at in range(len(trees)):
             t = trees[at]
-            if not paths[i, t] & bit:
-                continue
-            node, path = roots[t], np.uint64(0)
-            while nodes[node, 0] >= 0:
-                path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
-                cell = cells[i, nodes[node, 0]]
-                right = cell > nodes[node, 1]
-                if nodes[node, 3] >= 0:
-                    right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                elif nodes[node, 3] == -2:
-                    right = right and cell != n_known[nodes[node, 0]]
-                node = nodes[node, 2] + (1 if right else 0)
-            paths[i, t] = path
+            for i in range(start, min(start + _TOGETHER, len(cells))):
+                if not moved[i] or not paths[i, t] & bit:
+                    continue
+                node, path = roots[t], np.uint64(0)
+                while nodes[node, 0] >= 0:
+                    path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
+                    cell = cells[i, nodes[node, 0]]
+                    right = cell > nodes[node, 1]
+                    if nodes[node, 3] >= 0:
+                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                    elif nodes[node, 3] == -2:
+                        right = right and cell != n_known[nodes[node, 0]]
+                    node = nodes[node, 2] + (1 if right else 0)
+                paths[i, t] = path
 
 
 @compile_loop
@@ -215,132 +254,136 @@ def find_steps(
     n_ordered = 0 if by_cell else n_known[column]  # a range of these is followed at once, then the missing cell
     middle = np.searchsorted(below, 0.5 * below[n_ordered])
     # scores of the trees that split on the column: for ordered cells, differences from the cell before where marked
-    score, total = np.zeros((n_cells + 1, n_scores)), np.zeros(n_scores)
-    marked = np.zeros(n_cells // 64 + 1, np.uint64)
+    score, total = np.zeros((_TOGETHER, n_cells + 1, n_scores)), np.zeros(n_scores)
+    marked = np.zeros((_TOGETHER, n_cells // 64 + 1), np.uint64)
     later = np.empty((max(n_cells + 1, 65), 3), np.int64)  # nodes still to be followed, with their ranges of cells
     sets = np.empty(65, np.uint64)  # or with sets of 64 unordered cells: each node that is put off splits one
     bit = np.uint64(1) << np.uint64(column & 63)
     n = 0
-    for i in range(len(cells)):
-        for k in range(n_ordered, n_cells):
-            score[k] = 0.0
+    for start in range(0, len(cells), _TOGETHER):
+        stop = min(start + _TOGETHER, len(cells))
+        score[:, n_ordered:] = 0.0
         for at in range(len(trees)):
             t = trees[at]
-            if not paths[i, t] & bit:  # the column is not on the way: the tree does not change along it
-                continue
-            for word in range((n_cells + 63) // 64 if by_cell else 0):
-                zero, n_bits = 64 * word, min(64, n_cells - 64 * word)
-                later[0, 0], sets[0], top = roots[t], ~np.uint64(0) >> np.uint64(64 - n_bits), 1
-                while top > 0:
-                    top -= 1
-                    node, held = later[top, 0], sets[top]
-                    while nodes[node, 0] >= 0:
-                        if nodes[node, 0] == column:
-                            goes_left = np.uint64(0)
+            for i in range(start, stop):
+                own = i - start
+                if not paths[i, t] & bit:  # the column is not on the way: the tree does not change along it
+                    continue
+                for word in range((n_cells + 63) // 64 if by_cell else 0):
+                    zero, n_bits = 64 * word, min(64, n_cells - 64 * word)
+                    later[0, 0], sets[0], top = roots[t], ~np.uint64(0) >> np.uint64(64 - n_bits), 1
+                    while top > 0:
+                        top -= 1
+                        node, held = later[top, 0], sets[top]
+                        while nodes[node, 0] >= 0:
+                            if nodes[node, 0] == column:
+                                goes_left = np.uint64(0)
+                                if nodes[node, 3] >= 0:
+                                    goes_left = words[nodes[node, 3], word]
+                                else:
+                                    missing = n_known[column] if nodes[node, 3] == -2 else -1
+                                    for k in range(n_bits):
+                                        if zero + k <= nodes[node, 1] or zero + k == missing:
+                                            goes_left |= np.uint64(1) << np.uint64(k)
+                                if held & goes_left == np.uint64(0):
+                                    node = np.int64(nodes[node, 2] + 1)
+                                else:
+                                    if held & ~goes_left != np.uint64(0):
+                                        later[top, 0], sets[top] = nodes[node, 2] + 1, held & ~goes_left
+                                        top += 1
+                                    held &= goes_left
+                                    node = np.int64(nodes[node, 2])
+                                continue
+                            cell = np.int64(cells[i, nodes[node, 0]])
+                            right = cell > nodes[node, 1]
                             if nodes[node, 3] >= 0:
-                                goes_left = words[nodes[node, 3], word]
-                            else:
-                                missing = n_known[column] if nodes[node, 3] == -2 else -1
-                                for k in range(n_bits):
-                                    if zero + k <= nodes[node, 1] or zero + k == missing:
-                                        goes_left |= np.uint64(1) << np.uint64(k)
-                            if held & goes_left == np.uint64(0):
-                                node = np.int64(nodes[node, 2] + 1)
-                            else:
-                                if held & ~goes_left != np.uint64(0):
-                                    later[top, 0], sets[top] = nodes[node, 2] + 1, held & ~goes_left
-                                    top += 1
-                                held &= goes_left
-                                node = np.int64(nodes[node, 2])
+                                right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
+                            elif nodes[node, 3] == -2:
+                                right = right and cell != n_known[nodes[node, 0]]
+                            node = np.int64(nodes[node, 2] + (1 if right else 0))
+                        for k in range(n_bits):
+                            if (held >> np.uint64(k)) & np.uint64(1):
+                                for w in range(width):
+                                    score[own, zero + k, slot[t] + w] += value[node, w]
+                if by_cell:
+                    continue
+                later[0, 0], later[0, 1], later[0, 2], top = roots[t], 0, n_ordered - 1, min(n_ordered, 1)
+                single = n_ordered
+                while top > 0 or single < n_cells:
+                    if top > 0:
+                        top -= 1
+                        node, low, high = later[top, 0], later[top, 1], later[top, 2]
+                    else:
+                        node, low, high = np.int64(roots[t]), np.int64(single), np.int64(single)
+                        single += 1
+                    while nodes[node, 0] >= 0:
+                        along_it = nodes[node, 0] == column
+                        if along_it and low < high:
+                            cut, child = np.int64(nodes[node, 1]), np.int64(nodes[node, 2])
+                            if low <= cut and cut < high:
+                                later[top, 0], later[top, 1], later[top, 2] = child + 1, cut + 1, high
+                                top += 1
+                                high = cut
+                            node = child if high <= cut else child + 1
                             continue
-                        cell = np.int64(cells[i, nodes[node, 0]])
+                        cell = low if along_it else np.int64(cells[i, nodes[node, 0]])
                         right = cell > nodes[node, 1]
                         if nodes[node, 3] >= 0:
                             right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
                         elif nodes[node, 3] == -2:
                             right = right and cell != n_known[nodes[node, 0]]
                         node = np.int64(nodes[node, 2] + (1 if right else 0))
-                    for k in range(n_bits):
-                        if (held >> np.uint64(k)) & np.uint64(1):
+                    for w in range(width):
+                        score[own, low, slot[t] + w] += value[node, w]
+                    if low < n_ordered:
+                        marked[own, low >> 6] |= np.uint64(1) << np.uint64(low & 63)
+                        if high + 1 < n_ordered:
+                            marked[own, (high + 1) >> 6] |= np.uint64(1) << np.uint64((high + 1) & 63)
                             for w in range(width):
-                                score[zero + k, slot[t] + w] += value[node, w]
-            if by_cell:
-                continue
-            later[0, 0], later[0, 1], later[0, 2], top = roots[t], 0, n_ordered - 1, min(n_ordered, 1)
-            single = n_ordered
-            while top > 0 or single < n_cells:
-                if top > 0:
-                    top -= 1
-                    node, low, high = later[top, 0], later[top, 1], later[top, 2]
-                else:
-                    node, low, high = np.int64(roots[t]), np.int64(single), np.int64(single)
-                    single += 1
-                while nodes[node, 0] >= 0:
-                    own = nodes[node, 0] == column
-                    if own and low < high:
-                        cut, child = np.int64(nodes[node, 1]), np.int64(nodes[node, 2])
-                        if low <= cut and cut < high:
-                            later[top, 0], later[top, 1], later[top, 2] = child + 1, cut + 1, high
-                            top += 1
-                            high = cut
-                        node = child if high <= cut else child + 1
+                                score[own, high + 1, slot[t] + w] -= value[node, w]
+        for i in range(start, stop):
+            own = i - start
+            now, here, starts[i] = cells[i, column], n, n
+            total[:] = 0.0
+            if n_ordered > 0:
+                marked[own, 0] |= np.uint64(1)
+            for word in range((n_ordered + 63) // 64):
+                held = marked[own, word]
+                marked[own, word] = np.uint64(0)
+                for byte in range(8):
+                    if (held >> np.uint64(8 * byte)) & np.uint64(255) == np.uint64(0):
                         continue
-                    cell = low if own else np.int64(cells[i, nodes[node, 0]])
-                    right = cell > nodes[node, 1]
-                    if nodes[node, 3] >= 0:
-                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                    elif nodes[node, 3] == -2:
-                        right = right and cell != n_known[nodes[node, 0]]
-                    node = np.int64(nodes[node, 2] + (1 if right else 0))
-                for w in range(width):
-                    score[low, slot[t] + w] += value[node, w]
-                if low < n_ordered:
-                    marked[low >> 6] |= np.uint64(1) << np.uint64(low & 63)
-                    if high + 1 < n_ordered:
-                        marked[(high + 1) >> 6] |= np.uint64(1) << np.uint64((high + 1) & 63)
-                        for w in range(width):
-                            score[high + 1, slot[t] + w] -= value[node, w]
-        now, here, starts[i] = cells[i, column], n, n
-        total[:] = 0.0
-        if n_ordered > 0:
-            marked[0] |= np.uint64(1)
-        for word in range((n_ordered + 63) // 64):
-            held = marked[word]
-            marked[word] = np.uint64(0)
-            for byte in range(8):
-                if (held >> np.uint64(8 * byte)) & np.uint64(255) == np.uint64(0):
-                    continue
-                for k in range(8 * byte, 8 * byte + 8):
-                    if not (held >> np.uint64(k)) & np.uint64(1):
-                        continue
-                    cell = np.int64(64 * word + k)
-                    first[n] = cell
-                    for s in range(n_scores):
-                        total[s] += score[cell, s]
-                        score[cell, s] = 0.0
-                        along[n, s] = total[s]
-                    if cell <= now:
-                        here = n
-                    n += 1
-        for step in range(starts[i], n):
-            low, high = first[step], first[step + 1] if step + 1 < n else n_ordered
-            if high <= middle:
-                masses[step] = below[high] - below[low]
-            elif low >= middle:
-                masses[step] = above[low] - above[high]
-            else:
-                masses[step] = below[n_ordered] - below[low] - above[high]
-        for k in range(n_ordered, n_cells):
-            first[n], masses[n] = k, mass[k]
-            for s in range(n_scores):
-                along[n, s] = score[k, s]
-            if k == now:
-                here = n
-            n += 1
-        for s in range(n_scores):
-            shift = scores[i, s] - along[here, s]
+                    for k in range(8 * byte, 8 * byte + 8):
+                        if not (held >> np.uint64(k)) & np.uint64(1):
+                            continue
+                        cell = np.int64(64 * word + k)
+                        first[n] = cell
+                        for s in range(n_scores):
+                            total[s] += score[own, cell, s]
+                            score[own, cell, s] = 0.0
+                            along[n, s] = total[s]
+                        if cell <= now:
+                            here = n
+                        n += 1
             for step in range(starts[i], n):
-                along[step, s] += shift
+                low, high = first[step], first[step + 1] if step + 1 < n else n_ordered
+                if high <= middle:
+                    masses[step] = below[high] - below[low]
+                elif low >= middle:
+                    masses[step] = above[low] - above[high]
+                else:
+                    masses[step] = below[n_ordered] - below[low] - above[high]
+            for k in range(n_ordered, n_cells):
+                first[n], masses[n] = k, mass[k]
+                for s in range(n_scores):
+                    along[n, s] = score[own, k, s]
+                if k == now:
+                    here = n
+                n += 1
+            for s in range(n_scores):
+                shift = scores[i, s] - along[here, s]
+                for step in range(starts[i], n):
+                    along[step, s] += shift
     starts[len(cells)] = n
     return n
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._cells import CellTrees
+from gbce.trees._cells import CellTrees, compiled_loops
 from gbce.trees._question import ReachableCells, ScoreConstraints
 
 _MOST_CELLS = 1_000_000  # cells of all grids and leaves summed on them: some milliseconds
@@ -244,42 +244,29 @@ def pick_ends(ends: Array, leaves: Array, features: Array) -> Array:
 
 def enter_leaves(trees: CellTrees, reachable: ReachableCells, most: float, most_changes: int) -> tuple[Array, Array]:
     """Return the leaves that a row can enter at a price of at most ``most``, and their numbers of changes."""
-    leaf = np.arange(len(trees.value))
     staying = np.setdiff1d(trees.used, reachable.moving)
-    for j in staying.tolist():
-        leaf = leaf[trees.holds(j, int(reachable.cells[j]))[leaf]]
+    leaf = trees.leaves_between(staying, reachable.cells[staying], reachable.cells[staying])
     price, changes = np.zeros(len(leaf)), np.zeros(len(leaf), dtype=np.int32)
-    of_set = {int(j): s for s, j in enumerate(trees.set_features)}
+    of_set, loops = {int(j): s for s, j in enumerate(trees.set_features)}, compiled_loops()
+    assert loops is not None
     for i in np.flatnonzero(reachable.paid).tolist():
         j, own = int(reachable.moving[i]), slice(reachable.starts[i], reachable.starts[i + 1])
         here, prices = int(reachable.here[i] - reachable.starts[i]), reachable.price[own]
         if j in of_set:
             allowed = trees.allowed[of_set[j]]
             member = trees.set_of[leaf, of_set[j]]
-            least = np.where(allowed, prices, np.inf).min(axis=1)[member]
-            moves = ~allowed[:, here][member]
-        else:
-            first, last = trees.first[leaf, j], trees.last[leaf, j]
-            if here == len(prices) - 1:  # from a missing value, every value is a change
-                is_missing = trees.missing[leaf, j]
-                least, moves = np.where(is_missing, 0.0, prices[:-1].min(initial=np.inf)), ~is_missing
-            else:
-                # prices are monotone away from the row, except for cells without an attainable value
-                bound = prices[:-1].copy()
-                bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
-                bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
-                bound[here] = 0.0
-                if trees.all_hold_values[j]:
-                    least = bound[np.minimum(np.maximum(first, here), last)]
-                else:
-                    nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
-                    least = np.where(first <= last, bound[nearest], np.inf)
-                if prices[-1] < np.inf:
-                    least = np.where(trees.missing[leaf, j], np.minimum(least, prices[-1]), least)
-                moves = (first > here) | (last < here)
-        price += least
-        changes += moves
-        kept = (price <= most if most < np.inf else price < most) & (changes <= most_changes)
-        if not kept.all():
+            price += np.where(allowed, prices, np.inf).min(axis=1)[member]
+            changes += ~allowed[:, here][member]
+            kept = (price <= most if most < np.inf else price < most) & (changes <= most_changes)
             leaf, price, changes = leaf[kept], price[kept], changes[kept]
+            continue
+        # prices are monotone away from the row, except for cells without an attainable value
+        bound, away = prices[:-1].copy(), float(prices[:-1].min(initial=np.inf))
+        if here < len(bound):
+            bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
+            bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
+            bound[here] = 0.0
+        ends, limits = (trees.first, trees.last, trees.missing), (most, most_changes)
+        n = loops.enter_leaves(j, *ends, here, bound, float(prices[-1]), away, *limits, leaf, price, changes)
+        leaf, price, changes = leaf[:n], price[:n], changes[:n]
     return leaf, changes

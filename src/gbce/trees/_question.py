@@ -68,12 +68,8 @@ class ScoreConstraints:
     def margins(self, trees: CellTrees, epsilon: float | None = None) -> Array:
         """Return the largest rounding error of the model's own leaf sums, for each constraint ``(q,)``."""
         size = np.abs(self.weights)
-        largest = np.zeros((trees.n_trees, len(size)))
-        sizes = np.abs(trees.value) @ size.T
-        for q in range(len(size)):  # numpy is faster one column at a time
-            np.maximum.at(largest[:, q], trees.tree, sizes[:, q])
         epsilon = trees.epsilon if epsilon is None else epsilon
-        return (MORE_TERMS + trees.n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(trees.base))
+        return (MORE_TERMS + trees.n_trees) * epsilon * (trees.largest_sums(size) + size @ np.abs(trees.base))
 
     def output(self, number: int, total: float) -> float | None:
         """Return the farthest output at which a sum equals ``total``; None if the sum is not an output."""

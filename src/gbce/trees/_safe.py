@@ -345,10 +345,8 @@ def _find_boxes(
     least = bounds.least + bounds.margins(trees) + _TIGHTER * np.maximum(1.0, np.abs(bounds.least))
     if len(which) <= _MOST_EXACT:
         return find_boxes(trees, cells, which, bounds.weights, least, allowed)
-    some = np.arange(len(trees.tree))
-    for j in trees.used.tolist():
-        if j not in which:
-            some = some[trees.holds(j, int(cells[j]))[some]]
+    fixed = np.setdiff1d(trees.used, which)
+    some = trees.leaves_between(fixed, cells[fixed], cells[fixed])
     box = GrowingBox(trees, some, which, cells[which], bounds.weights, least - bounds.weights @ trees.base)
     if not box.slack >= 0:
         return None
