@@ -65,7 +65,7 @@ def test_a_chance_is_kept_and_costs_money(rows):
     within = allocate(rows, sure.spent * 1.2, at_least=10, probability=0.95)
     assert within.chance >= 0.95
     assert within.expected[0] >= sure.expected[0]
-    with pytest.raises(ValueError, match=r"cost .* at the least; within the budget of 5 the probability"):
+    with pytest.raises(ValueError, match=r"cost .* the least that was found; within the budget of 5 the prob"):
         allocate(rows, 5.0, at_least=10, probability=0.95)
     with pytest.raises(ValueError, match="cannot be achieved at any cost"):
         allocate(rows, at_least=30, probability=0.95)

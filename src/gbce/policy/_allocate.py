@@ -2,21 +2,21 @@
 
 An answer succeeds with its reliability, independently of the other rows, so that the number of rows that reach the
 target is a sum of independent yes-or-no variables (Poisson binomial), whose distribution is computed exactly. The best
-expected number under a budget is a knapsack, solved by mixed-integer programming.
+expected number under a budget is a knapsack, which is solved exactly.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.signal import fftconvolve
+from scipy.fft import irfft, next_fast_len, rfft
 
 from gbce._validation import is_count, is_number, show
 from gbce.base import Array
 from gbce.explanation import number_text
+from gbce.policy._knapsack import Best, Knapsack
 from gbce.policy._read import AnsweredRows, PolicyResult, read_answers
 from gbce.policy._serving import Prices
 from gbce.space import plain_records
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # How much the variance of the number counts against its mean, when a number has to be reached with some probability.
 # For any such weight the best set is a knapsack; by hand, over the range in which a row is worth anything.
 _VARIANCE_WEIGHTS = (0.0, 0.15, 0.35, 0.7, 1.0, -0.3)
-_SECONDS = 20.0  # for one program; by hand, those of 100,000 rows take about one
 _HALVINGS = 14  # of the money between too little and enough: to 1 in 16,000 of it
-_SMALL = 200  # answers up to which their numbers are convolved directly, by hand
+_SMALL = 128  # answers up to which their numbers are convolved directly, by hand
 _LEVEL = (0.025, 0.975)  # the number of rows lies between these quantiles with probability 95%
 _AROUND = 4.0  # times the budget at which the frontier ends, or where everybody is helped; by hand
-_ROUNDING = 1e-9  # of the budget: costs are sums of numbers from a file
+_ROUNDING = 1e-9  # of a figure: two are the same
+_MEDIAN = 0.5  # a number that is reached with more than this probability is at most the median
 
 
 # --- the number of rows that succeed ---------------------------------------------------------------------------------
@@ -55,16 +55,23 @@ def count_distribution(probabilities: Array) -> Array:
 
 
 def _convolve(probabilities: Array) -> Array:
-    """Return the distribution of the sum, by halves where it is long."""
-    if len(probabilities) <= _SMALL:
-        found = np.ones(1)
-        for p in probabilities:
-            found = np.convolve(found, [1.0 - p, p])
-        return found
-    half = len(probabilities) // 2
-    found = fftconvolve(_convolve(probabilities[:half]), _convolve(probabilities[half:]))
-    found = np.maximum(found, 0.0)  # rounding of the transform
-    return np.asarray(found / found.sum())
+    """Return the distribution of the sum: of small blocks by recursion, of two blocks by their transforms."""
+    n = len(probabilities)
+    n_blocks = 1 << max(int(np.ceil(np.log2(max(n, 1) / _SMALL))), 0)
+    p = np.zeros((n_blocks, -(-n // n_blocks)))
+    p.ravel()[:n] = probabilities
+    found = np.zeros((n_blocks, p.shape[1] + 1))
+    found[:, 0] = 1.0
+    for one in p.T[:, :, None]:
+        found[:, 1:] += one * (found[:, :-1] - found[:, 1:])
+        found[:, :1] *= 1.0 - one
+    while len(found) > 1:
+        size = 2 * found.shape[1] - 1
+        fast = next_fast_len(size, real=True)
+        both = rfft(found[::2], fast, axis=1) * rfft(found[1::2], fast, axis=1)
+        found = np.maximum(irfft(both, fast, axis=1)[:, :size], 0.0)  # rounding of the transform
+        found /= found.sum(axis=1, keepdims=True)
+    return np.asarray(found[0, : n + 1])
 
 
 def _chance(probabilities: Array, at_least: int) -> float:
@@ -72,13 +79,6 @@ def _chance(probabilities: Array, at_least: int) -> float:
 
 
 # --- the result ------------------------------------------------------------------------------------------------------
-
-
-class _Best(NamedTuple):
-    """Rows to help ``(n,)``, and whether the solver proved that none are better."""
-
-    helped: Array
-    proved: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +114,16 @@ class Allocation(PolicyResult):
         By budget: ``helped``, ``spent``, ``expected`` with ``low`` and ``high``, and the range ``likely_low`` to
         ``likely_high`` of the number itself.
     proved : bool
-        Whether no other rows have a higher expected number within the budget.
+        Whether no other rows have a higher expected number within the budget; where none is given, whether no others
+        that reach ``at_least`` cost less.
     prices : str
         What costs are measured in.
+    n_without : int
+        Number of rows that cannot be helped: they have no answer that reaches the target.
+    most_expected : float, optional
+        No other rows have a higher expected number within the budget; None where no budget is given.
+    least_cost : float, optional
+        No other rows that reach ``at_least`` cost less; None where a budget is given.
 
     Examples
     --------
@@ -145,6 +152,8 @@ class Allocation(PolicyResult):
     proved: bool
     prices: str
     n_without: int
+    most_expected: float | None = None
+    least_cost: float | None = None
 
     def __len__(self) -> int:
         return int(self.helped.sum())
@@ -166,8 +175,10 @@ class Allocation(PolicyResult):
         ]
         if self.at_least is not None and self.chance is not None:
             lines.append(f"At least {self.at_least:,} reach it with probability {self.chance:.3f}.")
-        if not self.proved:
-            lines.append("The solver ran out of time: other rows may do slightly better.")
+        if not self.proved and self.most_expected is not None:
+            lines.append(f"Others may do better: up to {number_text(self.most_expected, 6)} is not excluded.")
+        if not self.proved and self.least_cost is not None:
+            lines.append(f"Others may do so for less: {number_text(self.least_cost, 4)} is not excluded.")
         if self.n_without:
             rows = "1 row has" if self.n_without == 1 else f"{self.n_without:,} rows have"
             lines.append(f"{rows} no answer that reaches the target, and cannot be helped.")
@@ -196,7 +207,7 @@ class Allocation(PolicyResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: strings, finite numbers, booleans, None, lists and mappings."""
-        plain = ("budget", "spent", "at_least", "chance", "proved", "prices")
+        plain = ("budget", "spent", "at_least", "chance", "proved", "prices", "most_expected", "least_cost")
         return {name: getattr(self, name) for name in plain} | {
             "expected": list(self.expected),
             "likely": list(self.likely),
@@ -260,8 +271,10 @@ def allocate(
     A row succeeds with the reliability of its answer, or surely where that is not known and the answer reaches the
     target. Rows are independent: a change of the model that hits many of them is not included.
 
-    The choice under a budget is exact. That under ``at_least`` is the best of the sets with the best sum of mean and
-    weighted variance, for several weights; its probability is exact, but another set may be slightly cheaper.
+    The choice under a budget is exact, however many rows there are; ``proved`` and ``most_expected`` tell where it is
+    not, as where reliabilities are a linear function of costs. That under ``at_least`` is the best of the sets with the
+    best sum of mean and weighted variance, for several weights: its probability is exact, but another set may be
+    slightly cheaper, though not than ``least_cost``.
 
     Examples
     --------
@@ -287,10 +300,11 @@ def allocate(
         raise ValueError(f"at_least={at_least:,} is more than the {len(rows):,} rows that can be helped")
     if at_least is None:
         assert budget is not None  # one of the two is given
-        best = _fill(p, cost, float(budget))
+        best = Knapsack(p, cost).best(float(budget))
     else:
         best = _fill_surely(p, cost, budget, at_least, probability)
-    money = float(budget) if budget is not None else float(cost[best.helped].sum())
+    spent = float(cost[best.helped].sum())
+    money, found = (float(budget), float(p[best.helped].sum())) if budget is not None else (spent, spent)
     figures = _figures(best.helped, reliability)
     return Allocation(
         labels=rows.labels,
@@ -299,15 +313,17 @@ def allocate(
         reliability=reliability,
         words=tuple(map(str, rows.words)),
         budget=money,
-        spent=float(cost[best.helped].sum()),
+        spent=spent,
         expected=figures[:3],
         likely=figures[3:],
         at_least=at_least,
         chance=None if at_least is None else _chance(p[best.helped], at_least),
         frontier=_trace(p, cost, reliability, money, points),
-        proved=best.proved,
+        proved=bool(abs(best.bound - found) <= _ROUNDING * found),
         prices=unit,
         n_without=int((needed & ~known.answered).sum()),
+        most_expected=None if budget is None else best.bound,
+        least_cost=best.bound if budget is None else None,
     )
 
 
@@ -383,29 +399,9 @@ def _match_costs(table: Any, known: AnsweredRows, rows: AnsweredRows, costs: Any
 # --- programs --------------------------------------------------------------------------------------------------------
 
 
-def _fill(gains: Array, cost: Array, money: float) -> _Best:
-    """Return the rows with the largest sum of gains ``(n,)`` whose costs ``(n,)`` do not exceed the money."""
-    room = money * (1.0 + _ROUNDING)
-    open_ = np.flatnonzero((gains > 0) & (cost <= room))
-    helped = np.zeros(len(gains), dtype=bool)
-    if not len(open_) or cost[open_].sum() <= room:
-        helped[open_] = True
-        return _Best(helped, True)
-    found = milp(
-        -gains[open_], constraints=LinearConstraint(cost[open_][None, :] / room, -np.inf, 1.0),
-        bounds=Bounds(0, 1), integrality=np.ones(len(open_)), options={"time_limit": _SECONDS, "mip_rel_gap": 0.0},
-    )  # fmt: skip
-    if found.x is None:  # no time for any: the best ratios that fit
-        order = open_[np.argsort(-gains[open_] / np.maximum(cost[open_], 1e-300), kind="stable")]
-        helped[order[np.cumsum(cost[order]) <= room]] = True
-        return _Best(helped, False)
-    helped[open_[found.x > 0.5]] = True
-    return _Best(helped, bool(found.status == 0))
-
-
-def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, probability: float) -> _Best:
+def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, probability: float) -> Best:
     """Return the rows that reach a number with some probability: the best within the budget, or the cheapest found."""
-    gains = [p - weight * p * (1.0 - p) for weight in _VARIANCE_WEIGHTS]
+    programs = [Knapsack(p - weight * p * (1.0 - p), cost) for weight in _VARIANCE_WEIGHTS]
     everybody = _chance(p, at_least)
     if everybody < probability:
         raise ValueError(
@@ -413,14 +409,14 @@ def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, pro
             f"{len(p):,} rows reaches it with probability {everybody:.3f}"
         )
 
-    def find_enough(money: float) -> _Best | None:
+    def find_enough(money: float) -> Array | None:
         """Return the first set within the money that is enough; the first weight minds no variance."""
-        tried = (_fill(one, cost, money) for one in gains)
-        return next((best for best in tried if _chance(p[best.helped], at_least) >= probability), None)
+        tried = (one.best(money).helped for one in programs)
+        return next((helped for helped in tried if _chance(p[helped], at_least) >= probability), None)
 
     if budget is not None and (found := find_enough(float(budget))) is not None:
-        return found
-    cheapest = _Best(np.ones(len(p), dtype=bool), True)
+        return Best(found, programs[0].best(float(budget)).bound)
+    cheapest = np.ones(len(p), dtype=bool)
     low, high = 0.0, float(cost.sum())
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -428,14 +424,25 @@ def _fill_surely(p: Array, cost: Array, budget: float | None, at_least: int, pro
         if found is None:
             low = middle
         else:
-            cheapest, high = found, float(cost[found.helped].sum())
+            cheapest, high = found, float(cost[found].sum())
     if budget is not None:
-        within = _chance(p[_fill(p, cost, float(budget)).helped], at_least)
+        within = _chance(p[programs[0].best(float(budget)).helped], at_least)
         raise ValueError(
-            f"at least {at_least:,} rows with probability {probability:g} cost {high:,.6g} at the least; within "
-            f"the budget of {budget:,.6g} the probability is {within:.3f}"
+            f"at least {at_least:,} rows with probability {probability:g} cost {high:,.6g}, the least that was found; "
+            f"within the budget of {budget:,.6g} the probability is {within:.3f}"
         )
-    return cheapest
+    return Best(cheapest, _least_cost(p, cost, at_least, probability))
+
+
+def _least_cost(p: Array, cost: Array, at_least: int, probability: float) -> float:
+    """Return a bound on the cost of rows that reach a number with some probability."""
+    # the mean is at least the number times the probability (Markov), and more than the number less one if it is the
+    # median or less (Jogdeo and Samuels, 1968); so much is reached at the least cost if a row may be helped in part
+    mean = max(at_least * probability, at_least - 1.0 if probability > _MEDIAN else 0.0)
+    with np.errstate(divide="ignore"):
+        order = np.argsort(np.where(p > 0, cost / p, np.inf), kind="stable")
+    reached = np.append(0.0, np.cumsum(p[order]))
+    return float(np.interp(mean, reached, np.append(0.0, np.cumsum(cost[order]))))
 
 
 def _figures(helped: Array, reliability: Array) -> tuple[float, float, float, int, int]:
@@ -454,10 +461,9 @@ def _trace(p: Array, cost: Array, reliability: Array, money: float, points: int)
     total = float(cost.sum())
     end = min(total, _AROUND * money) if money > 0 else total
     budgets = np.unique(np.append(np.linspace(0.0, end, points), money))
-    lines = []
+    program, lines = Knapsack(p, cost), []
     for one in budgets:
-        best = _fill(p, cost, float(one))
-        mean, low, high, least, most = _figures(best.helped, reliability)
-        lines.append((int(best.helped.sum()), float(cost[best.helped].sum()), mean, low, high, least, most))
+        helped = program.best(float(one)).helped
+        lines.append((int(helped.sum()), float(cost[helped].sum()), *_figures(helped, reliability)))
     names = ["helped", "spent", "expected", "low", "high", "likely_low", "likely_high"]
     return pd.DataFrame(lines, columns=names, index=pd.Index(budgets, name="budget"))

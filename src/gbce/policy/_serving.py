@@ -17,8 +17,8 @@ from gbce.policy._action import Action, apply_action
 from gbce.predictors import Panel
 from gbce.space import Space
 
-# Numbers in one batch of rows, by hand: 16 MB, so that memory does not grow with the table, and calls stay few.
-_BATCH_CELLS = 2_000_000
+# Numbers in one batch of rows, by hand: 4 MB, so that memory does not grow with the table, and calls stay few.
+_BATCH_CELLS = 500_000
 _MOST_DATA = 2_000  # rows of the data that are evaluated, by hand: quantiles and levels need no more
 
 
