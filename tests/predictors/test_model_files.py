@@ -48,6 +48,13 @@ def write_catboost(folder):
     return folder / "model.cbm", model.predict_proba(X[:20])[:, 1]
 
 
+def write_catboost_json(folder):
+    catboost = pytest.importorskip("catboost")
+    model = catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False).fit(X, Y)
+    model.save_model(str(folder / "model.json"), format="json")
+    return folder / "model.json", model.predict_proba(X[:20])[:, 1]
+
+
 def write_onnx(folder):
     skl2onnx = pytest.importorskip("skl2onnx")
     pytest.importorskip("onnxruntime")
@@ -65,7 +72,10 @@ def write_skops(folder, model=None):
     return folder / "model.skops", model.predict_proba(X[:20])[:, 1]
 
 
-@pytest.mark.parametrize("write", [write_lightgbm, write_xgboost, write_catboost, write_onnx, write_skops])
+WRITERS = [write_lightgbm, write_xgboost, write_catboost, write_catboost_json, write_onnx, write_skops]
+
+
+@pytest.mark.parametrize("write", WRITERS)
 def test_a_loaded_model_predicts_as_before(write, tmp_path):
     path, expected = write(tmp_path)
     found = outputs(load_model(path))
@@ -129,7 +139,7 @@ def test_a_trusted_pickle_is_loaded(tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.joblib", trust_pickle=True).coef_, model.coef_)
 
 
-@pytest.mark.parametrize("write", [write_lightgbm, write_xgboost, write_catboost, write_onnx, write_skops])
+@pytest.mark.parametrize("write", WRITERS)
 def test_a_damaged_file_gets_one_sentence(write, tmp_path):
     path, _ = write(tmp_path)
     whole = path.read_bytes()
@@ -164,6 +174,13 @@ def test_mlflow_folders_are_read_by_their_flavour(tmp_path):
     path, expected = write_skops(tmp_path)
     entries = {"pickled_model": path.name, "serialization_format": "skops"}
     found = load_model(mlflow_folder(tmp_path, "sklearn", entries, path))
+    np.testing.assert_allclose(found.predict_proba(X[:20])[:, 1], expected)
+
+
+def test_an_estimator_of_a_booster_in_an_mlflow_folder_may_be_of_skops(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    path, expected = write_skops(tmp_path, lightgbm.LGBMClassifier(n_estimators=3, verbose=-1))
+    found = load_model(mlflow_folder(tmp_path, "lightgbm", {"data": path.name, "serialization_format": "skops"}, path))
     np.testing.assert_allclose(found.predict_proba(X[:20])[:, 1], expected)
 
 

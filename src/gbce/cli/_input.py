@@ -189,7 +189,7 @@ _COLUMN = (
 )  # fmt: skip
 _KEYS = {
     "data": ("index", "drop"),
-    "model": ("classes",),
+    "model": ("classes", "missing"),
     "options": ("eta", "rules", "max_model_rows", "sensible"),
     "letter": ("salutation", "sender", "subject", "date", "model", "contact", "alternatives"),
 }

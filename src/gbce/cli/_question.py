@@ -68,6 +68,7 @@ def open_question(options: Namespace, messages: Messages, many: bool = False) ->
         rows = rows.set_index(index, drop=index not in columns)
     if picked is None or picked.values is None:
         _require_in(rows, columns, "the table of rows to explain")
+    if set(columns) <= set(rows.columns):  # what JSON lacks, the explainer names
         rows = convert(rows[columns], model, settings)
     explainer = build_explainer(model, convert(data[columns], model, settings), settings)
     return Question(explainer, rows, read_target(text, explainer), settings)
@@ -167,7 +168,7 @@ def choose_columns(
 
 
 def convert(table: pd.DataFrame, model: Any, settings: Settings) -> pd.DataFrame:
-    """Return a table with dates as dates, and with strings as the categories that boosters take."""
+    """Return a table with dates as dates, and with strings and missing categories as boosters take them."""
     table = table.copy()
     for name, kind in settings.of_columns("kind").items():
         if kind == "datetime" and name in table.columns:
@@ -177,4 +178,20 @@ def convert(table: pd.DataFrame, model: Any, settings: Settings) -> pd.DataFrame
         for name in table.columns[[not pd.api.types.is_numeric_dtype(one) for one in table.dtypes]]:
             if not pd.api.types.is_datetime64_any_dtype(table[name]):
                 table[name] = table[name].astype("category")
+    if made_by(inner, "catboost"):  # to which the code 3 is the string 3
+        for name in table.columns[inner.get_cat_feature_indices()]:
+            table[name] = _name_levels(table[name], settings)
     return table
+
+
+def _name_levels(column: pd.Series, settings: Settings) -> pd.Series:
+    """Return categories as strings, missing ones as the string that a CatBoost model was fitted with."""
+    word, known = settings.model.get("missing"), column.notna()
+    if not (known.all() or isinstance(word, str)):
+        raise ValueError(
+            f"the column {column.name!r} has missing values, for which CatBoost is fitted with a string: give that "
+            'string in [model] of the settings, such as missing = "nan"'
+        )
+    # missing values make floats of codes
+    codes = column.astype("Int64") if pd.api.types.is_float_dtype(column.dtype) else column
+    return codes.astype(str).astype(object).where(known, word)

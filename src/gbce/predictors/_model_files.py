@@ -4,6 +4,7 @@ Nothing but a pickle can run code when it is loaded. The list of types that a sk
 one that lies beside a file is not read.
 """
 
+import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
@@ -58,6 +59,7 @@ _NAMES = {
     "pickle": "joblib",
 }  # fmt: skip
 _FOLDER_FILE = "MLmodel"
+_CATBOOST_JSON = re.compile(rb'\s*\{\s*"(ctr_data|features_info|model_info|oblivious_trees|scale_and_bias|trees)"')
 
 
 class ModelFileError(ValueError):
@@ -70,9 +72,9 @@ def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
     Parameters
     ----------
     path : str or Path
-        A LightGBM (``.txt``, ``.lgb``), XGBoost (``.json``, ``.ubj``, ``.xgb``), CatBoost (``.cbm``), ONNX (``.onnx``)
-        or skops (``.skops``) file, or an MLflow model folder whose flavour is one of these. Files of other names are
-        recognised by their first bytes.
+        A LightGBM (``.txt``, ``.lgb``), XGBoost (``.json``, ``.ubj``, ``.xgb``), CatBoost (``.cbm``, ``.json``), ONNX
+        (``.onnx``) or skops (``.skops``) file, or an MLflow model folder whose flavour is one of these. Files of other
+        names are recognised by their first bytes.
     trust_pickle : bool
         Whether to load pickle and joblib files. Loading one runs any code that is in it.
 
@@ -146,7 +148,7 @@ def _find_kind(path: Path) -> str:
         head = file.read(_HEAD)
     if head.startswith(b"tree\n") or head.startswith(b"tree\r"):
         return "lightgbm"
-    if head.startswith(b"CBM1"):
+    if head.startswith(b"CBM1") or _CATBOOST_JSON.match(head):
         return "catboost"
     if head.startswith(b"\x80") and path.suffix != ".onnx":
         return "pickle"
@@ -175,7 +177,7 @@ def _find_flavour(folder: Path) -> tuple[Path, str]:
             raise ModelFileError(f"{folder} has the flavour {name}, but no file of it")
         if name == "sklearn":
             return file, "skops" if flavours[name].get("serialization_format") == "skops" else "pickle"
-        return file, "pickle" if file.suffix == ".pkl" else "onnx" if name == "onnx" else name
+        return file, {".pkl": "pickle", ".skops": "skops"}.get(file.suffix, name)  # of boosters' estimators
     known = "lightgbm, xgboost, catboost, onnx, sklearn"
     raise ModelFileError(f"{folder} has the flavours {sorted(flavours)}, none of which can be read: {known}")
 
@@ -224,7 +226,11 @@ def _load_xgboost(path: Path) -> Any:
 
 
 def _load_catboost(path: Path) -> Any:
-    return _import("catboost").CatBoost().load_model(str(path))
+    with path.open("rb") as file:
+        is_json = _CATBOOST_JSON.match(file.read(_HEAD)) is not None
+    if is_json:
+        json.loads(path.read_bytes())  # the library takes what is cut off for a model without trees
+    return _import("catboost").CatBoost().load_model(str(path), format="json" if is_json else "cbm")
 
 
 def _load_onnx(path: Path) -> Any:

@@ -407,7 +407,7 @@ _PHRASES: tuple[tuple[str, _Replacement], ...] = (
     (r"`eta=`", "eta in [options] of the settings"),
     (r"`eta=\"auto\"`", 'eta = "auto" in [options] of the settings'),
     (r" Set `prior=` to allow more or fewer\.", ""),
-    (r"gbce\.classifier\(model, classes=\[\.\.\.\]\)", "classes in [model] of the settings"),
+    (r"gbce\.classifier\((?:model|session|function), classes=\[\.\.\.\]\)", "classes in [model] of the settings"),
     (r"explain the row with it as immutable", "set mutable = false for it in the settings and explain the row again"),
     (r"add it to the table of reasons", "add it to [reasons] of the settings"),
 )
