@@ -1,6 +1,6 @@
 """Wheel and sdist in empty environments outside the source tree: the command line's example of the README.
 
-Each Python gets the wheel with the newest and with the lowest stated versions, and the sdist with the newest. In a
+Each Python gets wheel and sdist, both with the newest and with the lowest stated versions of the dependencies. In a
 folder of its own ``gbce demo`` writes a table and a model file, and the commands of the README make a page and a letter
 of them. ``make test-machines`` runs this at its end; the release workflow for one Python and the artefacts it built::
 
@@ -22,9 +22,9 @@ from support.machines import ROOT, _interpreter, lowest_versions
 
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 WAYS = {  # what is installed, and which versions of its dependencies
-    "wheel, newest": ("*.whl", ()),
-    "wheel, lowest": ("*.whl", lowest_versions(("skops", "parquet"))),
-    "sdist, newest": ("*.tar.gz", ()),
+    f"{name}, {age}": (pattern, versions)
+    for name, pattern in (("wheel", "*.whl"), ("sdist", "*.tar.gz"))
+    for age, versions in (("newest", ()), ("lowest", lowest_versions(("skops", "parquet"))))
 }
 
 

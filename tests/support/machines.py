@@ -9,8 +9,8 @@ on a machine with other work ``--processes 1`` leaves it room::
 
     make test-machines FLAGS="--only 3.13 Haswell --python /opt/python3.13/bin/python3.13 --processes 1"
 
-Doctests print one run's numbers and are left out where seeds are shifted or bits changed. Where catboost and torch
-are not installed, their tests are among the skipped ones; the last variation installs them.
+Doctests print one run's numbers and are left out where seeds are shifted or bits changed. Tests that need packages
+which the test extra leaves out are skipped; the last variations install these packages and run the files with them.
 """
 
 import argparse
@@ -29,13 +29,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"
-_IMPORTING_HEAVY = ("tests/predictors", "tests/search")
-# Tools for the service: models of MLflow, and requests that its description allows or forbids.
-_SERVING = {"MLflow": ("mlflow>=3.17", "tests/serve/test_mlflow_models.py"),
-            "schemathesis": ("schemathesis>=4.30", "tests/serve/test_requests.py")}  # fmt: skip
-# Engines that explain tables in parts, and one that reads what is stored; Spark needs Java 17.
-_ENGINES = ("pyspark>=4.0", "ray>=2.50", "duckdb>=1.4")
-HEAVY = ("catboost>=1.2", "torch==2.13.0")  # what the test extra leaves out for its size
+# What the test extra leaves out, for its size or its own requirements; Spark needs Java 17.
+MORE = {
+    "catboost and torch": ("catboost>=1.2", "torch==2.13.0"),
+    "Spark, Ray and DuckDB": ("pyspark>=4.0", "ray>=2.50", "duckdb>=1.4"),
+    "MLflow": ("mlflow>=3.17",),
+    "schemathesis": ("schemathesis>=4.30",),
+    "DiCE": ("dice-ml>=0.12",),
+}
 # Extras that gbce imports or takes models of: of these, too, the lowest versions; and of tables that it only takes.
 EXTRAS = ("arviz", "nested", "http", "onnx", "widget", "dask", "boosting", "skops", "serve", "parquet")
 _BESIDE = "polars"
@@ -72,6 +73,14 @@ def _parts(requirement: str) -> tuple[str, str]:
     return name[0] if name else "", version[1] if version else ""
 
 
+def tests_for(packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the files with tests that are skipped, or smaller, where one of these packages is not installed."""
+    modules = "|".join(_parts(one)[0].replace("-", "_") for one in packages)
+    asks = re.compile(rf'(importorskip|find_spec)\("({modules})"\)')
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple(str(path.relative_to(ROOT)) for path in files if asks.search(path.read_text(encoding="utf-8")))
+
+
 # What has nothing to do with each other shares a run: kernels that any x86 CPU has are run with shifted seeds.
 VARIATIONS = (
     Variation("default"),
@@ -92,9 +101,7 @@ VARIATIONS = (
     ),
     Variation("Python 3.13", python="python3.13"),
     Variation("lowest versions of all dependencies", python="python3.11", packages=lowest_versions()),
-    Variation("with catboost and torch", packages=HEAVY, tests=_IMPORTING_HEAVY),
-    Variation("with Spark, Ray and DuckDB", packages=_ENGINES, tests=("tests/batch/test_engines.py",)),
-    *(Variation(f"with {name}", packages=(package,), tests=(test,)) for name, (package, test) in _SERVING.items()),
+    *(Variation(f"with {name}", packages=more, tests=tests_for(more)) for name, more in MORE.items()),
 )
 
 
