@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-_LONG = 10_000  # from here on thousands are separated by commas
+_LONG = 1_000  # from here on thousands are separated by commas
 ALL_DIGITS = 17  # significant digits that tell any two doubles apart
 _EXACT_INTEGERS = 1e15  # below it every integer is its own double, so that all printed digits are true
 

@@ -192,7 +192,7 @@ def test_a_regression_takes_changes_and_ranges(run, demo, tmp_path):
     question = ("explain", tmp_path / "m.skops", "applicants.csv", "--row", "2", "--no-posterior", "-f", "text")
     assert "wanted: at least" in run(*question, "--target", "+10%")[1]
     assert "wanted: at most" in run(*question, "--target", "-10%")[1]
-    assert "wanted: 1000 to 2000" in run(*question, "--target", "1000..2000")[1]
+    assert "wanted: 1,000 to 2,000" in run(*question, "--target", "1000..2000")[1]
     assert "wanted: at most -3000" in run(*question, "--target", "<=-3000")[1]
 
 

@@ -191,10 +191,21 @@ def test_a_protected_column_that_may_change_gets_a_note(name):
     assert not gbce.Space.infer(frame, immutable=[name]).notes
 
 
-@pytest.mark.parametrize("name", ["mileage", "average", "usage_days", "trace", "sextant", "percentage", "page"])
+@pytest.mark.parametrize(
+    "name", ["mileage", "average", "usage_days", "trace", "sextant", "percentage", "page", "mass index", "idle", "paid"]
+)
 def test_other_columns_get_none(name):
     rng = np.random.default_rng(0)
     assert not gbce.Space.infer(pd.DataFrame({name: rng.integers(18, 70, 40), "income": rng.normal(size=40)})).notes
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "id", "customer_id", "applicantID", "index", "Row"])
+def test_what_numbers_the_rows_gets_a_note_of_its_own(name):
+    frame = pd.DataFrame({name: np.arange(40), "income": np.random.default_rng(0).normal(size=40)})
+    (note,) = gbce.Space.infer(frame).notes
+    assert note.startswith(f"{name!r} may change, although such a column usually numbers or names the rows.")
+    assert note.endswith(f"Space.infer(data, immutable=[{name!r}]).")
+    assert not gbce.Space.infer(frame, immutable=[name]).notes
 
 
 def test_arrays_take_the_names_that_a_model_knows_and_keep_signs(loans):

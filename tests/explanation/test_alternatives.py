@@ -252,7 +252,7 @@ def test_shares_of_doubtful_draws_come_with_what_is_wrong(either):
     found = doubted.alternatives()
     assert len(found) == 2
     assert found.caveat == doubted.diagnostics["sampling_note"]
-    assert str(found).splitlines()[-1] == f"Shares with care: {found.caveat}"
+    assert str(found).splitlines()[-1] == f"Read the shares with care: {found.caveat}"
     assert f"only {doubted.draws.ess:.0f} effective draws" in found.caveat
     assert trusted.alternatives().caveat == ""
     assert "with care" not in str(trusted.alternatives())
@@ -264,7 +264,7 @@ def test_where_none_were_looked_for_a_sentence_says_so():
     explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
     for found in (explanation.alternatives(), explanation.menu()):
         assert len(found) == 0
-        assert "No strategies were searched for" in str(found)
+        assert "No strategies were sought" in str(found)
     reached = explainer.explain([2.0, 2.0], gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
     assert "nothing to change" in str(reached.alternatives())
 

@@ -53,7 +53,7 @@ def test_it_prints_on_two_pages(browser, loan_file):
 
 
 def test_a_class_is_what_the_case_becomes(models):
-    assert explorer_payload(models)["title"] == "How this case could become 1"
+    assert explorer_payload(models)["title"] == "How this case could become class 1"
 
 
 def test_every_point_is_said_as_the_target_says_it(models):

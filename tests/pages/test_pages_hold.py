@@ -9,6 +9,7 @@ import pytest
 import gbce
 from gbce.pages._explorer import explorer_payload
 from support.browser import opened, slide
+from support.lending import linear
 
 HOSTILE = ["<script>window.hacked = 1</script>", '"><img src=x onerror="window.hacked = 1">', "a'b\"c\\d\u2028e"]
 
@@ -95,7 +96,29 @@ def test_a_table_wider_than_a_telephone_says_that_it_scrolls(browser, loan_file)
         assert page.complaints == []
 
 
-@pytest.mark.parametrize(("which", "scheme"), [("loan_file", "light"), ("models_file", "dark")])
+@pytest.fixture
+def letter_file(tmp_path):
+    """A letter about columns whose names are longer than a telephone is wide."""
+    data, model = linear()
+    names = {one: f"{one}_{'of_the_whole_household_' * 3}in_twelve_months" for one in data}
+    explainer = gbce.Explainer(
+        lambda x: model(x.rename(columns={b: a for a, b in names.items()})), data.rename(columns=names)
+    )
+    row = dict(zip(names.values(), (40.0, 60.0), strict=True))
+    explained = explainer.explain(row, gbce.AtLeast(0), seed=0, posterior=False)
+    path = tmp_path / "letter.html"
+    path.write_text(explained.letter(dict.fromkeys(names.values(), "not enough")).html)
+    return path
+
+
+def test_a_letter_fits_a_telephone(browser, letter_file):
+    with opened(browser, letter_file, width=390) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(
+    ("which", "scheme"), [("loan_file", "light"), ("models_file", "dark"), ("letter_file", "light")]
+)
 def test_axe_has_no_complaint(browser, request, which, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     path = request.getfixturevalue(which)
@@ -199,6 +222,17 @@ def test_a_file_without_the_pool_has_a_page_that_says_what_it_cannot_do(browser,
         stays = kept.draws.x[:, kept.space.names.index("owner")] == kept.x0[kept.space.names.index("owner")]
         shown = page.locator("#figures dd[data-figure=success]").get_attribute("data-value")
         assert float(shown) == pytest.approx(kept.draws.reached[stays, 0].mean(), rel=1e-3)
+        assert page.complaints == []
+
+
+def test_a_page_on_which_nothing_reaches_offers_no_choice_of_options(browser, tmp_path):
+    data = pd.DataFrame({"a": np.linspace(0, 1, 50), "b": np.linspace(1, 2, 50) ** 2})
+    explainer = gbce.Explainer(lambda x: x["a"].to_numpy(), data)
+    explanation = explainer.explain(data.iloc[0], gbce.AtLeast(9), seed=0)
+    assert explanation.status == "not attained"
+    with opened(browser, explanation.to_html(tmp_path / "page.html"), unfold=False) as page:
+        assert "None of the options tested on the model reaches the target." in page.locator("#answer").inner_text()
+        assert "picks the smallest change" not in page.locator("#answer").inner_text()
         assert page.complaints == []
 
 

@@ -129,6 +129,26 @@ def test_a_miss_is_called_one(unreached):
     assert "misses" in labels(unreached.plot.decisions().get_legend().get_texts())
 
 
+def test_values_of_a_miss_are_rounded_as_in_its_sentence(unreached):
+    drawn = labels(unreached.plot.before_after().texts)
+    for j in range(len(unreached.space)):
+        now, then = unreached.space.format_change(j, unreached.x0[j], unreached.answer.decision.x[j], exact=False)
+        assert {now, then} <= set(drawn)
+        assert f"from {now} to {then}" in unreached.answer.sentence
+
+
+def test_a_long_name_is_broken_not_cut():
+    name = "average_monthly_income_of_the_whole_household"
+    frame = pd.DataFrame({name: np.random.default_rng(0).normal(size=100)})
+    explained = gbce.Explainer(lambda f: f[name].to_numpy(), frame).explain(frame.iloc[0], gbce.AtLeast(1.5), seed=0)
+    assert [label.replace("\n", "") for label in labels(explained.plot.before_after().get_yticklabels())][1] == name
+
+
+def test_columns_that_changes_leaves_out_are_counted(wide):
+    assert "; 15 more columns move about as under the prior" in wide.plot.changes().get_title(loc="left")
+    assert "more" not in wide.plot.changes(max_features=30).get_title(loc="left")
+
+
 # --- levels, days, gaps, tails -------------------------------------------------------------------------------------
 
 

@@ -242,7 +242,7 @@ def test_mad_takes_columns_that_are_mostly_zero():
         fees = numbers["late_fees"][numbers["late_fees"] > 0]
         np.testing.assert_allclose(space.scale, 1.4826 * np.array([middle.iloc[0], fees.median(), middle.iloc[2]]))
         name = space.names[1]
-        assert f"ost of {name!r} is one value: the unit is the median distance of the others to it" in str(space)
+        assert f"ne value makes up most of {name!r}: the unit is the median distance of the others to it" in str(space)
 
 
 # --- the note -----------------------------------------------------------------------------------------------
@@ -255,9 +255,9 @@ def test_one_note_says_what_was_assumed_and_how_to_change_it():
     first, second, _ = sorted(HEAVY, key=lambda name: -times[name])
     assert note == (
         "Assumed: numbers may go up to 10% beyond the range seen in the data; 'utilisation', 'debt_ratio' and 2 more "
-        "never below 0; 'trades' and 'rate' within the values seen; 'paid_share' within 0 and 1. Set `bounds=` to "
-        f"change this. The unit of {first!r}, {second!r} and 1 more is the spread of the middle half, or of the other "
-        "values where one value is frequent, because the standard deviation is up to "
+        "never go below 0; 'trades' and 'rate' stay within the values seen; 'paid_share' stays between 0 and 1. Set "
+        f"`bounds=` to change this. The unit of {first!r}, {second!r} and 1 more is the spread of the middle half, "
+        "or of the other values where one value is frequent, because the standard deviation is up to "
         f"{times[first]:,.0f} times that. Set `scale=` to change this."
     )
 

@@ -161,7 +161,7 @@ BAD_INFER = {
     "a condition on nobody": ({"constraints": ["zip <= 3"]}, r"'zip <= 3' names \['zip'\]"),
     "a condition that is none": ({"constraints": ["Age <="]}, r"'Age <=' cannot be parsed"),
     "a call": ({"constraints": ["__import__('os').system('ls') == 0"]}, r"cannot be used: it may contain only columns"),
-    "a computed circle": ({"computed": {"Age": "debt", "debt": "Age"}}, r"depend on each other in a circle"),
+    "a computed cycle": ({"computed": {"Age": "debt", "debt": "Age"}}, r"depend on each other in a cycle"),
     "one column as one-hot": ({"one_hot": {"group": ["Age"]}}, r"one_hot\['group'\] must list at least two"),
     "one-hot of other numbers": ({"one_hot": {"group": ["Age", "debt"]}}, r"declared as one-hot"),
 }

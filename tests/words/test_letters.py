@@ -57,7 +57,7 @@ def test_every_way_states_its_reliability_and_the_letter_what_it_depends_on():
 def test_refitted_models_are_counted(share, stated):
     explanation = explained(posterior=True)
     refitted = replace(explanation, answer=replace(explanation.answer, survival=Share.of(share, 30)))
-    assert f"Under refitted models, the first of these: {stated}" in letter(refitted).text
+    assert f"Refitted models that agree with the first of these: {stated}" in letter(refitted).text
 
 
 def test_the_receipt_changes_with_row_answer_and_seed():

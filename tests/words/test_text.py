@@ -60,7 +60,7 @@ def test_draws_that_are_not_trusted_are_not_read():
     assert "cannot be trusted (use with care)" in text
     assert "% reach the target" not in text
     assert len(text.splitlines()) == 1
-    assert "No posterior was drawn" in explained().to_text(audience="analyst")
+    assert "No posterior was sampled" in explained().to_text(audience="analyst")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         present = [entry.name for entry in folder.iterdir() if not (is_partial(entry.name) or entry.name == LOCK)]
         if present and not (folder / RUN).exists():
-            raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
+            raise ValueError(f"the store {folder} is not empty, but holds no run; use an empty folder")
         try:
             with locked(folder / LOCK):
                 clear_leftovers(folder, lambda name: _OURS.fullmatch(name) is not None)

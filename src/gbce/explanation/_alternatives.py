@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
 _NO_SHARE = (
-    "Too few draws reach the target by the same columns, so there is no strategy to list. explanation.menu() lists "
-    "points that reach it."
+    "Too few of the draws that reach the target change the same columns, so there is no strategy to list. "
+    "explanation.menu() lists points that reach it."
 )
 _LEAST_SHARE = 0.005  # of a listed strategy: less is printed as 0%
 _FIGURES = ("mass", "mass_se", "ess", "reached", "output", "cost", "reliability", "reliable")  # columns of the table
@@ -81,7 +81,9 @@ class Alternatives:
             for number, line in enumerate(self.table.itertuples(), start=1)
         ]
         last = [self.note or f"other: {format_share(self.other, self.other_se)}"]
-        return "\n".join([*lines, *last, *([f"Shares with care: {self.caveat}"] if self.caveat and lines else [])])
+        return "\n".join(
+            [*lines, *last, *([f"Read the shares with care: {self.caveat}"] if self.caveat and lines else [])]
+        )
 
     __repr__ = __str__
 
@@ -95,6 +97,10 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     if not is_count(k):
         raise ValueError(f"alternatives: k must be an integer of at least 1, not {k!r}")
     draws, found = explanation.draws, explanation.strategies
+    space, x0 = explanation.space, explanation.x0
+    none = _build_table(explanation, np.zeros((0, len(x0))), dict.fromkeys(_FIGURES, np.zeros(0)))
+    if explanation.proof is not None:  # then nothing was sampled, and nothing is missing
+        return Alternatives(none, 1.0, 0.0, explain_absence(explanation))
     if not draws.info.draws_posterior:
         raise ValueError(
             "alternatives are parts of the posterior, but the row was explained without one: "
@@ -105,8 +111,6 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
             f"there are too few effective draws for alternatives: {draws.ess:.0f}, and {ENOUGH_ESS:.0f} are needed to "
             "estimate their probabilities. Explain the row with more candidates or a larger budget."
         )
-    space, x0 = explanation.space, explanation.x0
-    none = _build_table(explanation, np.zeros((0, len(x0))), dict.fromkeys(_FIGURES, np.zeros(0)))
     if found is None or not (found.strategy >= 0).any():
         return Alternatives(none, 1.0, 0.0, explain_absence(explanation))
     cost = costs(space, found.x, x0, "l1")
@@ -169,7 +173,7 @@ def explain_absence(explanation: "Explanation") -> str:
     if explanation.strategies is not None:
         return "No known point of a strategy meets these conditions; explainer.given(...) looks for others."
     return (
-        "No strategies were searched for: explainer.explain(...) does so for a table, or with "
+        "No strategies were sought: explainer.explain(...) seeks them for a table, or with "
         'eta="auto", if draws reach the target and the budget allows it.'
     )
 

@@ -333,6 +333,8 @@ class Answer:
         """Why this point and not another, as a sentence."""
         named = "" if self.policy in self.reason else f" ({self.policy})"
         held, missed = self.reliability, ""
+        if not self.reached:  # neither reliable nor what the rule is for
+            return _capitalise(f"{self.reason}.")
         if held is not None and self.promised is not None and held.share < self.promised:
             missed = f"; fresh trials gave {held.digits}"
         return _capitalise(f"{self.reason}{missed}{named}.")

@@ -445,7 +445,7 @@ class Explanation(Findings):
         language : str
             ``"en"`` or ``"ja"``; every language is one catalogue, a file of ``gbce.words``.
         audience : {"person", "analyst"}
-            For analysts also the cost, proved bounds, the posterior and other ways with their shares.
+            For analysts also the cost, proved bounds, the posterior and alternatives with their shares.
 
         Raises
         ------
@@ -466,11 +466,11 @@ class Explanation(Findings):
         return to_text(self, language, audience=audience)
 
     def letter(self, reasons: Mapping[str, str], **options: Any) -> "Letter":
-        """Return a letter: at most four reasons in the lender's words, and what would have led to another result.
+        """Return a letter: at most four reasons in the lender's words, and what would have led to a different result.
 
-        The reasons stand on the first page, what would have led to another result on a page of its own with what it
+        The reasons stand on the first page, what would have led to a different result on a page of its own with what it
         depends on and a receipt. Reasons are columns that the answer changes, the largest change first, then those of
-        other ways. It is not legal advice.
+        other possible changes. It is not legal advice.
 
         Parameters
         ----------

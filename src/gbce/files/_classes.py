@@ -116,7 +116,7 @@ def write_object(thing: Target | Rule | SamplerInfo) -> Written:
     if isinstance(thing, SamplerInfo):
         written["says"] = {name: getattr(thing, name) for name in _REPORTED}
     if not dataclasses.is_dataclass(thing):
-        return written | {"lost": "its class is not a dataclass, so that its options are unknown"}
+        return written | {"lost": "its class is not a dataclass, so its options are unknown"}
     for f in dataclasses.fields(thing):
         if "file" in f.metadata:  # the field defines its own replacement
             continue

@@ -303,7 +303,7 @@ def _compute_plausibility(
 # A new figure needs one entry here: tables, files, batches and summaries read this list.
 POINT_FIGURES = (
     PointFigure("robustness", "share that still succeeds under execution noise", _compute_robustness, has_error=True),
-    PointFigure("plausibility", "mean distance to the nearest training rows", _compute_plausibility),
+    PointFigure("plausibility", "mean distance to the nearest training rows (less is better)", _compute_plausibility),
 )
 
 

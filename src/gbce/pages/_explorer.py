@@ -211,7 +211,10 @@ def _find_positions(named: dict[str, Any]) -> list[int | None]:
 def _write_title(explanation: Explanation) -> str:
     wanted = printable(explanation.target.describe())
     level = wanted.removeprefix("class ")
-    return f"How this case could {f'become {level}' if level != wanted else f'reach the target: {wanted}'}"
+    if level == wanted:
+        return f"How this case could reach the target: {wanted}"
+    named = level.startswith(("'", '"'))  # a word speaks for itself, a number does not
+    return f"How this case could become {level if named else wanted}"
 
 
 def _pack_row(explanation: Explanation) -> dict[str, Any]:

@@ -131,8 +131,10 @@ def plot_changes(
         _set_scale(ax, np.append(signed_changes(space, x, explanation.x0)[:, numbers].ravel(), ends))
     else:
         ax.set_xticks([])
-    shown = "" if len(columns) else ": no column can move"
-    title = f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}"
+    left = int((explanation.importance["prior"] > 0).sum()) - len(columns)
+    rest = f"; {left} more column{'s' * (left > 1)} move about as under the prior" if left else ""
+    rest = rest if len(columns) else ": no column can move"
+    title = f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){rest}"
     finish_lines(ax, labels, title)
     handles, labels_shown = entries_in_order(ax)
     if handles:
@@ -416,7 +418,7 @@ def plot_menu(
             ax.plot([reliable], [place], "o", color=SAFE, mec=EDGE, ms=9, zorder=4, label="the cheapest reliable point")
         ax.plot([cost], [place], "o", color="white", mec=DRAWS, mew=2, ms=9, zorder=3, label="the cheapest point")
     names = [_name_set(explanation.space, line) for line in table.to_dict("records")]
-    ax.set_yticks(range(len(table)), names, fontsize=9)
+    ax.set_yticks(range(len(table)), names, fontsize=9, linespacing=1.35)
     ax.set_ylim(len(table) - 0.4, -0.6)
     ax.set_xlim(left=0.0)
     ax.margins(x=0.05)

@@ -52,6 +52,7 @@ class _Layout:
     most_ticks: int = 4  # intervals between the ticks of a panel
     tick_characters: int = 24  # of all numbers below a panel
     level_characters: int = 20  # of all levels below a panel, beyond which they are aslant
+    round_steps: tuple[float, ...] = (1, 2, 2.5, 5, 10)  # between ticks
     most_features: int = 8  # beyond which panels are too small to read
 
 
@@ -359,7 +360,7 @@ def _thin_ticks(panel: "Axes", across: FeatureAxis, up: FeatureAxis | None) -> N
             continue
         longest = max(len(number_text(float(end), 4)) for end in axis.get_view_interval())
         n = max(min(_LAYOUT.most_ticks, int(_LAYOUT.tick_characters / (longest + 1))), 1)
-        axis.set_major_locator(MaxNLocator(n, integer=one.feature.kind == "integer"))
+        axis.set_major_locator(MaxNLocator(n, steps=_LAYOUT.round_steps, integer=one.feature.kind == "integer"))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(float(value), 4)))
     if across.ticks and sum(map(len, across.labels)) > _LAYOUT.level_characters:
         panel.tick_params(axis="x", rotation=40)

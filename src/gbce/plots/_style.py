@@ -62,6 +62,7 @@ class _Layout:
     layout_room: float = 1.35  # how much smaller the axes may become once titles and a legend are placed
     overlap: float = 1.1  # diameters between the centres of two marks below which one would hide the other
     star: float = 2.6  # area of the answer's star, in units of that of other marks
+    line_spacing: float = 1.35  # of labels, so that an underscore touches no letter below it
     ring_step: float = 7.0  # points by which a ring is wider than the one inside it
 
 
@@ -127,7 +128,7 @@ def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "righ
 
 def finish_lines(ax: "Axes", labels: Sequence[str], title: str, **text: Any) -> None:
     """Name the lines of a plot from the top down, with properties of the ``text``, and write its title."""
-    ax.set_yticks(range(len(labels)), labels, **text)
+    ax.set_yticks(range(len(labels)), labels, **{"linespacing": _LAYOUT.line_spacing, **text})
     ax.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     finish_axes(ax, title, hidden=("top", "right", "left"))

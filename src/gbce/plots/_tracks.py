@@ -23,6 +23,7 @@ from gbce.plots._style import (
     REACHING,
     SAFE,
     accepted_outputs,
+    broken_text,
     finish_axes,
     literal_text,
     new_axes,
@@ -81,7 +82,7 @@ def draw_tracks(
     near = _find_similar_draws(explanation, decision)
     for line, j in enumerate(columns, start=1):
         feature = explanation.space.features[j]
-        labels.append(short_text(explanation.space.label(j), 28))
+        labels.append(broken_text(explanation.space.label(j), 28))
         if feature.unordered:
             bands.add(_draw_levels(ax, line, explanation, decision, j, ranges))
             continue
@@ -210,7 +211,8 @@ def _build_feature_track(
     """Return the line of one numeric or ordinal column."""
     space, draws = explanation.space, explanation.draws
     now, then = float(explanation.x0[j]), float(decision.x[j])
-    before, after = (short_text(text, _LAYOUT.longest_value) for text in space.format_change(j, now, then))
+    values = space.format_change(j, now, then, exact=bool(decision.reached[0]))  # as the sentence has them
+    before, after = (short_text(text, _LAYOUT.longest_value) for text in values)
     band, colour, open_ends = None, SAFE, (False, False)
     if safe is not None and j in safe:
         band = safe[j]

@@ -404,7 +404,7 @@ def as_computed(given: Mapping[str, Any] | None, names: tuple[str, ...]) -> tupl
         left = {one.name for one in waiting}
         free = [one for one in waiting if one.function is not None or not left & set(names_in(one.text))]
         if not free:
-            raise ValueError(f"the computed columns {sorted(left)} depend on each other in a circle")
+            raise ValueError(f"the computed columns {sorted(left)} depend on each other in a cycle")
         ready += free
         waiting = [one for one in waiting if one not in free]
     return tuple(ready)

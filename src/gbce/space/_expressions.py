@@ -48,7 +48,7 @@ def _as_number(value: Any) -> Any:
     if array.dtype.kind in "iufb":
         return value
     if any(isinstance(one, (str, bytes)) for one in array.flat):  # which % would format
-        raise TypeError(f"{value!r:.40} is no number")
+        raise TypeError(f"{value!r:.40} is not a number")
     return array.astype(float)
 
 

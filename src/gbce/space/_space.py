@@ -132,7 +132,7 @@ class Space(Wording, Measuring):
         ``scale={name: number}``, or its ``levels``.
 
         For a frame more is assumed, and a note lists it once. Numbers and times may go up to 10% beyond the range in
-        the data, but a number that is never negative, or never positive, keeps its sign, a share stays within 0 and 1,
+        the data, but a number that is never negative, or never positive, keeps its sign, a share stays between 0 and 1,
         and integers with at most 31 distinct values stay within these. Computed columns keep their sign and share, but
         have no range. A row outside such a bound is still explained: the bound stretches to it. Columns with heavy
         tails get a robust unit. For an array nothing is assumed except that integers that are never negative stay so.
@@ -429,7 +429,7 @@ def _read_words(names: Sequence[str], what: str, given: Any) -> dict[str, Any]:
     by_name = read_mapping(given, what)
     unknown = sorted(set(by_name) - set(names))
     if unknown:
-        raise ValueError(f"{what} names {unknown}, which are no features; features are {list(names)}")
+        raise ValueError(f"{what} names {unknown}, which are not features; the features are {list(names)}")
     return by_name
 
 

@@ -245,6 +245,7 @@ def _suggest_integers(numbers: dict[str, Array]) -> list[Suggestion]:
 # --- bounds ------------------------------------------------------------------------------------------------------
 
 
+_SEEN = "stay{s} within the values seen"
 _MARGIN = 0.1  # of the range, beyond it on each side: values not seen, but near those that were
 _BOUND_DIGITS = 15  # significant digits of an assumed bound: sums of doubles end in 999999
 # Integers with so few distinct values are steps of a bounded scale: a rating from 1 to 4, rooms, the hour, the day of
@@ -276,8 +277,8 @@ class Assumptions:
 def assume_bounds(kind: Kind, known: Array, *, whole_range: bool = True) -> Span:
     """Choose bounds for a column of numbers ``(n,)`` without missing values.
 
-    They are the range and a tenth of it beyond on each side; but a column keeps its sign, a share stays within 0 and 1,
-    and integers with few values stay within these. Without ``whole_range`` only sign and share count.
+    They are the range and a tenth of it beyond on each side; but a column keeps its sign, a share stays between 0 and
+    1, and integers with few values stay within these. Without ``whole_range`` only sign and share count.
     """
     if kind in ("categorical", "boolean", "ordinal") or len(known) == 0:
         return Span()
@@ -285,16 +286,16 @@ def assume_bounds(kind: Kind, known: Array, *, whole_range: bool = True) -> Span
     if kind == "datetime":  # its origin is arbitrary: there is no sign to keep
         return _widen_range(kind, least, most) if whole_range and least < most else Span()
     if whole_range and least < most and _has_few_values(known):
-        return Span(least, most, "within the values seen")
+        return Span(least, most, _SEEN)
     span = _widen_range(kind, least, most) if whole_range and least < most else Span()
     share = kind == "real" and least >= 0.0 and most <= 1.0 and least < most
     low, high, edge = span.low, span.high, ""
     if least >= 0.0 and (low is None or low < 0.0):
-        low, edge = 0.0, "never below 0"
+        low, edge = 0.0, "never go{es} below 0"
     if most <= 0.0 and not least >= 0.0 and (high is None or high > 0.0):
-        high, edge = 0.0, "never above 0"
+        high, edge = 0.0, "never go{es} above 0"
     if share and (high is None or high > 1.0):
-        high, edge = 1.0, "within 0 and 1"
+        high, edge = 1.0, "stay{s} between 0 and 1"
     return Span(low, high, edge)
 
 
@@ -303,10 +304,12 @@ def describe_spans(spans: Sequence[tuple[str, Span]]) -> tuple[str, ...]:
     if all(span.low is None and span.high is None for _, span in spans):
         return ()
     clauses = []
-    if any(span.edge != "within the values seen" and None not in (span.low, span.high) for _, span in spans):
+    if any(span.edge != _SEEN and None not in (span.low, span.high) for _, span in spans):
         clauses.append("numbers may go up to 10% beyond the range seen in the data")
     for edge in dict.fromkeys(span.edge for _, span in spans if span.edge):
-        clauses.append(f"{_list_names([name for name, span in spans if span.edge == edge])} {edge}")
+        names = [name for name, span in spans if span.edge == edge]
+        verb = {"s": "s" * (len(names) == 1), "es": "es" * (len(names) == 1)}
+        clauses.append(f"{_list_names(names)} {edge.format(**verb)}")
     text = "; ".join(clauses)
     return (f"{text[0].upper()}{text[1:]}. Set `bounds=` to change this.",)
 
@@ -315,8 +318,8 @@ def describe_units(units: Units) -> tuple[str, ...]:
     """Describe in one sentence which columns have an unusual unit of change, and why."""
     if units.inflated:
         return (
-            f"Most of {_list_names(units.inflated)} is one value: the unit is the median distance of the others to it, "
-            "times 1.4826. Set `scale=` to change this.",
+            f"One value makes up most of {_list_names(units.inflated)}: the unit is the median distance of the others "
+            "to it, times 1.4826. Set `scale=` to change this.",
         )
     if not units.robust:
         return ()

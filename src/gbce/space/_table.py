@@ -25,6 +25,8 @@ _PROTECTED = re.compile(
     r"birthday|birthdate|birthplace|dob|marital|married|disability|disabled|pregnant|pregnancy|skin colou?r)\b"
     "|年齢|年令|性別|男女|人種|民族|国籍|宗教|信仰|生年|誕生|出生|婚姻|配偶者|障害|障がい|妊娠"
 )
+# Names of columns that number or name the rows, such as the one that pandas gives to the index of a CSV file.
+_IDENTIFIER = re.compile(r"\b(unnamed|id|uuid|guid)\b|^ *(index|row|row number) *$")
 _HEADER = ["row", "feature", "problem"]
 
 # --- printing --------------------------------------------------------------------------------------------------------
@@ -71,16 +73,21 @@ def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def protected_notes(features: Sequence[Feature]) -> tuple[str, ...]:
-    """Return the note on columns that may change although their name suggests that people cannot or may not."""
-    names = [feature.name for feature in features if feature.mutable and _PROTECTED.search(_split_words(feature.name))]
-    if not names:
-        return ()
-    *others, last = map(repr, names[:_MOST_COLUMNS_NAMED])
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return (
-        f"{printable(listed)} may change, though advice to change such a column is rarely possible or lawful. To hold "
-        f"{'it' if len(names) == 1 else 'them'} fixed: Space.infer(data, immutable={names!r}).",
-    )
+    """Return notes on columns that may change although their names suggest that they cannot, or must not."""
+    unlawful = "advice to change such a column can rarely be followed and may be unlawful"
+    counted = "such a column usually numbers or names the rows"
+    notes = []
+    for pattern, reason in ((_PROTECTED, unlawful), (_IDENTIFIER, counted)):
+        names = [one.name for one in features if one.mutable and pattern.search(_split_words(one.name))]
+        if not names:
+            continue
+        *others, last = map(repr, names[:_MOST_COLUMNS_NAMED])
+        listed = f"{', '.join(others)} and {last}" if others else last
+        notes.append(
+            f"{printable(listed)} may change, although {reason}. To hold {'it' if len(names) == 1 else 'them'} fixed: "
+            f"Space.infer(data, immutable={names!r})."
+        )
+    return tuple(notes)
 
 
 def _split_words(name: str) -> str:

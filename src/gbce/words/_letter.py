@@ -24,9 +24,9 @@ MOST_REASONS = 4  # "more than four reasons is not likely to be helpful": offici
 _RECEIPT_DIGITS = 32  # hexadecimal digits of a receipt: 128 bits, of which no two are ever equal by chance
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 2em auto; max-width: 42em;
-  padding: 0 1em; }
+  padding: 0 1em; overflow-wrap: anywhere; }
 h1 { font-size: 1.3em; } h2 { font-size: 1.1em; }
-.small { font-size: .85em; color: #444; overflow-wrap: anywhere; }
+.small { font-size: .85em; color: #444; }
 section + section { border-top: 1px solid #999; margin-top: 2em; padding-top: 1em; }
 @media print { section + section { break-before: page; border: 0; } body { margin: 0; } }
 """
@@ -61,7 +61,7 @@ class Letter:
     closing : tuple of str
         Sentences after the reasons.
     ways : tuple of str
-        What would have led to another result, one sentence each, the recommended one first.
+        What would have led to a different result, one sentence each, the recommended one first.
     ways_title, ways_opening, or_ : str
         Words around them.
     depends : tuple of str
@@ -133,7 +133,7 @@ def join_letters(letters: Sequence[Letter], kind: str) -> str:
         f'<!doctype html><html lang="{escape(language)}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}"><meta name="viewport" '
         f'content="width=device-width"><title>{escape(title)}</title><style>{_STYLE}</style></head>'
-        f"<body>{body}</body></html>\n"
+        f"<body><main>{body}</main></body></html>\n"
     )
 
 

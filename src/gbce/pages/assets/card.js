@@ -56,7 +56,7 @@ function chipBlock() {
   const box = make("div", { class: "chips", id: "chips" }), chips = [];
   const add = (column) => {
     const chip = make("button", { type: "button", class: "chip", "data-chip": column.position, "aria-pressed": "false",
-      on: { click: () => controlFor(column).toggleKeep() } }, shorten(column.name, 40));
+      on: { click: () => controlFor(column).toggleKeep() } }, shorten(column.name, 80));
     chips.push({ column, chip });
     box.append(chip);
   };
@@ -129,6 +129,7 @@ function adviceBlock() {
 }
 
 function cardSection() {
+  const reaching = points.reached.reduce((sum, one) => sum + one, 0);
   const head = make("strong", {}), rest = make("span", { class: "rest" });
   const sentence = make("p", { class: "sentence", id: "plan-sentence" }, head, rest);
   const about = make("p", { class: "soft", id: "plan-about" });
@@ -193,7 +194,7 @@ function cardSection() {
     make("div", { class: "plan-card", id: "plan" }, make("div", { "aria-live": "polite" }, sentence, about), missed, unsure,
       make("div", { class: "now-then" }, table, works), adviceBlock(), why),
     make("div", { class: "work" }, chipBlock(), sliderBlock()), buttons,
-    make("p", { class: "soft small" }, `Tell us what you can and cannot change. This page picks the smallest change that fits `
-      + `from ${numberText(points.reached.reduce((sum, one) => sum + one, 0))} options already tested on the model. `
-      + "Nothing leaves your browser."));
+    make("p", { class: "soft small" }, reaching ? `Tell us what you can and cannot change. This page picks the smallest change `
+      + `that fits from ${plural(reaching, "option")} already tested on the model. Nothing leaves your browser.`
+      : "None of the options tested on the model reaches the target. Nothing leaves your browser."));
 }

@@ -630,7 +630,7 @@ function makeLine(row, columns) {
         return make("th", { scope: "row" }, make("button", {
           type: "button", class: "open", "aria-expanded": String(open), "aria-controls": open ? `detail-${row}` : null,
           on: { click: () => openRow(row) },
-        }, make("span", { "aria-hidden": "true" }, open ? "▾ " : "▸ "), shorten(P.labels[row], 40)));
+        }, make("span", { "aria-hidden": "true" }, open ? "▾\u00a0" : "▸\u00a0"), shorten(P.labels[row], 40)));
       }
       if (column.id === "kind") {
         return make("td", { class: "kind" }, make("span", { class: `dot ${kindClass(kind)}`, "aria-hidden": "true" }), kind);
