@@ -193,7 +193,7 @@ def test_a_regression_takes_changes_and_ranges(run, demo, tmp_path):
     assert "wanted: at least" in run(*question, "--target", "+10%")[1]
     assert "wanted: at most" in run(*question, "--target", "-10%")[1]
     assert "wanted: 1,000 to 2,000" in run(*question, "--target", "1000..2000")[1]
-    assert "wanted: at most -3000" in run(*question, "--target", "<=-3000")[1]
+    assert "wanted: at most -3,000" in run(*question, "--target", "<=-3000")[1]
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class Explainer:
             Largest number of model rows, over all models. When they are used up, the result is the posterior at the
             eta reached so far, with a note. By default sampling ends, with a note, at thirty times the rows of a usual
             explanation (1,200,000 for each model with the default sampler), or at ten times while no point reaches
-            the target.
+            the target; where eta is sought, as by default for a frame, at five times.
         time_budget : float, optional
             Seconds after which models are no longer called, except for the few rows of the decisions. Batches are sized
             by the measured time per row, so that the limit is exceeded by one batch at most: 0.05 seconds, or a single
