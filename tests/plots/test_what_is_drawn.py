@@ -68,7 +68,7 @@ def test_before_and_after_has_a_line_for_each_change_of_the_answer(told):
 
 
 def test_before_and_after_of_a_rule_and_of_one_that_is_not_there(mixed):
-    ax = mixed.plot.before_after(rule="Nearest")
+    ax = mixed.plot.before_after("Nearest")
     of = mixed.changes()
     assert labels(ax.get_yticklabels())[1:] == of.loc[of["rule"] == "Nearest", "feature"].tolist()
     assert "(Nearest)" in ax.get_title(loc="left")
@@ -418,7 +418,7 @@ def test_the_swarm_has_a_dot_for_each_row_that_changes_a_column(table):
         places = {tuple(at) for at in np.asarray(dots.get_offsets()).round(6)}
         assert len(places) == len(own)  # none on top of another
     assert ax.get_title(loc="left") == "What Medoid changes in 14 rows"
-    by_rule = table.plot.changes(rule=gbce.Medoid())
+    by_rule = table.plot.changes(gbce.Medoid())
     assert labels(by_rule.get_yticklabels()) == labels(ax.get_yticklabels())
     with pytest.raises(ValueError, match="there is no rule 'Mean'"):
         table.plot.changes(rule="Mean")

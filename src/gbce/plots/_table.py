@@ -35,7 +35,7 @@ _LOW, _HIGH = "#e8b04a", "#24508f"  # colours of values that start low and high
 
 
 def plot_table_changes(
-    table: ExplanationTable, *, rule: Rule | str | None = None, max_features: int = 15, ax: "Axes | None" = None
+    table: ExplanationTable, rule: Rule | str | None = None, *, max_features: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
     """Plot the changes of all rows as a swarm of dots, one line per column, one dot per row that changes it.
 

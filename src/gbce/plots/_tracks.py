@@ -351,8 +351,8 @@ def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
 
 def plot_before_after(
     explanation: Explanation,
-    *,
     rule: Rule | str | None = None,
+    *,
     safe: SafeRanges | None = None,
     max_features: int = 12,
     ax: "Axes | None" = None,
