@@ -1,5 +1,7 @@
 """Cells of models that tell categories apart in their own way, and proofs about them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import prove_unattainable, read_cells, read_structure
+from gbce.trees import _loops, prove_unattainable, read_cells, read_structure
+from gbce.trees._along import StackedTrees
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -101,6 +104,26 @@ def test_no_move_is_better_than_the_cheapest_of_its_score(name):
             assert min(zip(price[alike], alike, strict=True)) <= (price[place], place)
             if price[place] <= 4.0:
                 assert alike[price[alike] <= 4.0].min() <= place
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nodes_of_many_cells_are_walked_like_those_that_fit_into_a_word(name):
+    model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
+    trees = StackedTrees.whole(read_cells(read_structure(model, space), space, space.encode(FRAME)))
+    large, leaf = replace(trees), trees.nodes[:, 0] < 0
+    assert (trees.packed[~leaf] != _loops.LOOKED_UP).any()
+    large.__dict__["packed"] = np.where(leaf, trees.packed, np.uint64(_loops.LOOKED_UP))
+    rng = np.random.default_rng(0)
+    cells = rng.integers(trees.n_known + 1, size=(40, 3)).astype(np.int32)
+    found = []
+    for one in (trees, large):
+        scores, paths = one.follow(cells)
+        steps = [one.find_steps(j, np.ones(trees.n_known[j] + 1), cells, scores, paths) for j in range(3)]
+        moved, renewed = np.roll(cells, 1, axis=0), paths.copy()
+        one.renew_paths(0, np.ones(len(cells), dtype=bool), np.column_stack([moved[:, 0], cells[:, 1:]]), renewed)
+        found.append([scores, paths, renewed, *(array for step in steps for array in step)])
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 @pytest.mark.parametrize("name", MODELS)

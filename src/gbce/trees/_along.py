@@ -128,7 +128,8 @@ class StackedTrees:
         """Return all scores ``(n, S)`` of cells ``(n, m)``, and the columns on the way to leaves as bits ``(n, T)``."""
         found, paths = np.tile(self.base, (len(cells), 1)), np.empty((len(cells), len(self.roots)), dtype=np.uint64)
         loops = _require_loops()
-        loops.sum_scores(cells, self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, found, paths)
+        table = self.roots, self.slot, self.n_known, self.nodes, self.packed, self.words, self.value
+        loops.sum_scores(cells, *table, found, paths)
         return found, paths
 
     def score_moves(
@@ -157,6 +158,17 @@ class StackedTrees:
         return out, here
 
     @cached_property
+    def packed(self) -> Array:
+        """Nodes in one word each ``(N,)``, where they fit in, for walks that take less time so."""
+        loops, (column, cut, child, kind) = _require_loops(), self.nodes.T.astype(np.int64)
+        leaf, word = column < 0, np.zeros(len(column), dtype=np.uint64)
+        fits = (column < loops.LOOKED_UP) & (kind < 0) & (cut >= -1) & (cut + 1 < 2**loops.CUT_BITS)
+        fits &= child < 2**loops.CHILD_BITS
+        for part, bits in ((child, loops.CUT_BITS), (cut + 1, 1), (kind == -2, loops.COLUMN_BITS), (column, 0)):
+            word = (word | np.where(fits & ~leaf, part, 0).astype(np.uint64)) << np.uint64(bits)
+        return np.where(leaf, loops.LEAF, np.where(fits, word, loops.LOOKED_UP)).astype(np.uint64)
+
+    @cached_property
     def depth(self) -> int:
         """Number of nodes on the longest way from a root to a leaf."""
         level, depth = self.roots, 0
@@ -168,7 +180,8 @@ class StackedTrees:
     def renew_paths(self, column: int, moved: Array, cells: Array, paths: Array) -> None:
         """Renew, in place, the paths ``(n, T)`` of points that ``moved`` ``(n,)`` along a column to ``cells``."""
         loops, trees = _require_loops(), self.trees_of[column]
-        loops.renew_paths(column, moved, trees, cells, self.roots, self.n_known, self.nodes, self.words, paths)
+        table = self.roots, self.n_known, self.nodes, self.packed, self.words
+        loops.renew_paths(column, moved, trees, cells, *table, paths)
 
     def find_steps(self, column: int, mass: Array, cells: Array, scores: Array, paths: Array) -> Steps:
         """Return the steps along a column of points on cells ``(n, m)`` with these scores and paths."""
@@ -180,7 +193,8 @@ class StackedTrees:
         loops = _require_loops()
         n = loops.find_steps(
             column, bool(self.by_cell[column]), mass, below, above, self.trees_of[column], cells, scores, paths,
-            self.roots, self.slot, self.n_known, self.nodes, self.words, self.value, starts, first, masses, along,
+            self.roots, self.slot, self.n_known, self.nodes, self.packed, self.words, self.value, starts, first, masses,
+            along,
         )  # fmt: skip
         return Steps(starts, first[:n], masses[:n], along[:n])
 

@@ -13,7 +13,7 @@ from gbce.base import Array
 
 _BLOCK = 64  # rows that go down together: the bits of a number
 _TOGETHER = 32  # points that go down a tree one after another, while it is in the cache; by time, on a forest
-_ONE = np.uint64(1)
+_ONE, _SIX = np.uint64(1), np.uint64(63)
 # A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).
 _MAGIC, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
 _PLACES = np.argsort([((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)])
@@ -149,6 +149,15 @@ def enter_leaves(
     return n
 
 
+# A node in one word, so that a step down a tree reads memory once: its column, or what no column is for a leaf and for
+# a node that has to be looked up; whether missing values go left; the first cell that goes right; and the left child.
+COLUMN_BITS, CUT_BITS, CHILD_BITS = 16, 19, 28
+LEAF, LOOKED_UP = 2**COLUMN_BITS - 1, 2**COLUMN_BITS - 2
+_COLUMN, _CUT = np.uint64(2**COLUMN_BITS - 1), np.uint64(2**CUT_BITS - 1)
+_LEAF, _LOOKED_UP = np.uint64(LEAF), np.uint64(LOOKED_UP)
+_FLAG_AT, _CUT_AT, _CHILD_AT = np.uint64(COLUMN_BITS), np.uint64(COLUMN_BITS + 1), np.uint64(COLUMN_BITS + 1 + CUT_BITS)
+
+
 # The walk down a tree is written out in each loop: handing arrays to a function counts references to them, which takes
 # ten times as long as a step. Column, cut, left child and kind of a node stand side by side, so that a step reads
 # memory once. A cell goes right beyond the cut; kinds other than -1 are sets (0 and more), bits in words of 64 cells,
@@ -162,6 +171,7 @@ def sum_scores(
     slot: Array,
     n_known: Array,
     nodes: Array,
+    packed: Array,
     words: Array,
     value: Array,
     out: Array,
@@ -174,16 +184,27 @@ def sum_scores(
     for start in range(0, len(cells), _TOGETHER):
         for t in range(len(roots)):
             for i in range(start, min(start + _TOGETHER, len(cells))):
-                node, path = roots[t], np.uint64(0)
-                while nodes[node, 0] >= 0:
-                    path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
-                    cell = cells[i, nodes[node, 0]]
-                    right = cell > nodes[node, 1]
-                    if nodes[node, 3] >= 0:
-                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                    elif nodes[node, 3] == -2:
-                        right = right and cell != n_known[nodes[node, 0]]
-                    node = nodes[node, 2] + (1 if right else 0)
+                node, path = np.uint64(roots[t]), np.uint64(0)
+                while True:
+                    word = packed[node]
+                    on = word & _COLUMN
+                    if on >= _LOOKED_UP:
+                        if on == _LEAF:
+                            break
+                        on = np.uint64(nodes[node, 0])
+                        path |= _ONE << (on & _SIX)
+                        cell = np.int64(cells[i, on])
+                        right = cell > nodes[node, 1]
+                        if nodes[node, 3] >= 0:
+                            right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & _ONE
+                        elif nodes[node, 3] == -2:
+                            right = right and cell != n_known[on]
+                        node = np.uint64(nodes[node, 2]) + np.uint64(right)
+                        continue
+                    path |= _ONE << (on & _SIX)
+                    known = np.uint64(cells[i, on])
+                    left = (word >> _FLAG_AT) & np.uint64(known == np.uint64(n_known[on]))
+                    node = (word >> _CHILD_AT) + (np.uint64(known >= ((word >> _CUT_AT) & _CUT)) & (left ^ _ONE))
                 paths[i, t] = path
                 for w in range(value.shape[1]):
                     out[i, slot[t] + w] += value[node, w]
@@ -198,6 +219,7 @@ def renew_paths(
     roots: Array,
     n_known: Array,
     nodes: Array,
+    packed: Array,
     words: Array,
     paths: Array,
 ) -> None:
@@ -209,16 +231,27 @@ def renew_paths(
             for i in range(start, min(start + _TOGETHER, len(cells))):
                 if not moved[i] or not paths[i, t] & bit:
                     continue
-                node, path = roots[t], np.uint64(0)
-                while nodes[node, 0] >= 0:
-                    path |= np.uint64(1) << np.uint64(nodes[node, 0] & 63)
-                    cell = cells[i, nodes[node, 0]]
-                    right = cell > nodes[node, 1]
-                    if nodes[node, 3] >= 0:
-                        right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                    elif nodes[node, 3] == -2:
-                        right = right and cell != n_known[nodes[node, 0]]
-                    node = nodes[node, 2] + (1 if right else 0)
+                node, path = np.uint64(roots[t]), np.uint64(0)
+                while True:
+                    word = packed[node]
+                    on = word & _COLUMN
+                    if on >= _LOOKED_UP:
+                        if on == _LEAF:
+                            break
+                        on = np.uint64(nodes[node, 0])
+                        path |= _ONE << (on & _SIX)
+                        cell = np.int64(cells[i, on])
+                        right = cell > nodes[node, 1]
+                        if nodes[node, 3] >= 0:
+                            right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & _ONE
+                        elif nodes[node, 3] == -2:
+                            right = right and cell != n_known[on]
+                        node = np.uint64(nodes[node, 2]) + np.uint64(right)
+                        continue
+                    path |= _ONE << (on & _SIX)
+                    known = np.uint64(cells[i, on])
+                    left = (word >> _FLAG_AT) & np.uint64(known == np.uint64(n_known[on]))
+                    node = (word >> _CHILD_AT) + (np.uint64(known >= ((word >> _CUT_AT) & _CUT)) & (left ^ _ONE))
                 paths[i, t] = path
 
 
@@ -237,6 +270,7 @@ def find_steps(
     slot: Array,
     n_known: Array,
     nodes: Array,
+    packed: Array,
     words: Array,
     value: Array,
     starts: Array,
@@ -258,7 +292,7 @@ def find_steps(
     marked = np.zeros((_TOGETHER, n_cells // 64 + 1), np.uint64)
     later = np.empty((max(n_cells + 1, 65), 3), np.int64)  # nodes still to be followed, with their ranges of cells
     sets = np.empty(65, np.uint64)  # or with sets of 64 unordered cells: each node that is put off splits one
-    bit = np.uint64(1) << np.uint64(column & 63)
+    bit, here_column = np.uint64(1) << np.uint64(column & 63), np.uint64(column)
     n = 0
     for start in range(0, len(cells), _TOGETHER):
         stop = min(start + _TOGETHER, len(cells))
@@ -312,27 +346,44 @@ def find_steps(
                 while top > 0 or single < n_cells:
                     if top > 0:
                         top -= 1
-                        node, low, high = later[top, 0], later[top, 1], later[top, 2]
+                        node, low, high = np.uint64(later[top, 0]), later[top, 1], later[top, 2]
                     else:
-                        node, low, high = np.int64(roots[t]), np.int64(single), np.int64(single)
+                        node, low, high = np.uint64(roots[t]), np.int64(single), np.int64(single)
                         single += 1
-                    while nodes[node, 0] >= 0:
-                        along_it = nodes[node, 0] == column
-                        if along_it and low < high:
-                            cut, child = np.int64(nodes[node, 1]), np.int64(nodes[node, 2])
+                    while True:
+                        word = packed[node]
+                        on = word & _COLUMN
+                        if on == here_column and low < high:
+                            cut, child = np.int64((word >> _CUT_AT) & _CUT) - 1, word >> _CHILD_AT
                             if low <= cut and cut < high:
-                                later[top, 0], later[top, 1], later[top, 2] = child + 1, cut + 1, high
+                                later[top, 0], later[top, 1], later[top, 2] = child + _ONE, cut + 1, high
                                 top += 1
                                 high = cut
-                            node = child if high <= cut else child + 1
+                            node = child + np.uint64(high > cut)
                             continue
-                        cell = low if along_it else np.int64(cells[i, nodes[node, 0]])
-                        right = cell > nodes[node, 1]
-                        if nodes[node, 3] >= 0:
-                            right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & np.uint64(1)
-                        elif nodes[node, 3] == -2:
-                            right = right and cell != n_known[nodes[node, 0]]
-                        node = np.int64(nodes[node, 2] + (1 if right else 0))
+                        if on >= _LOOKED_UP:
+                            if on == _LEAF:
+                                break
+                            along_it = nodes[node, 0] == column
+                            if along_it and low < high:
+                                cut, child = np.int64(nodes[node, 1]), np.uint64(nodes[node, 2])
+                                if low <= cut and cut < high:
+                                    later[top, 0], later[top, 1], later[top, 2] = child + _ONE, cut + 1, high
+                                    top += 1
+                                    high = cut
+                                node = child + np.uint64(high > cut)
+                                continue
+                            cell = low if along_it else np.int64(cells[i, nodes[node, 0]])
+                            right = cell > nodes[node, 1]
+                            if nodes[node, 3] >= 0:
+                                right = not (words[nodes[node, 3], cell >> 6] >> np.uint64(cell & 63)) & _ONE
+                            elif nodes[node, 3] == -2:
+                                right = right and cell != n_known[nodes[node, 0]]
+                            node = np.uint64(nodes[node, 2]) + np.uint64(right)
+                            continue
+                        known = np.uint64(low) if on == here_column else np.uint64(cells[i, on])
+                        left = (word >> _FLAG_AT) & np.uint64(known == np.uint64(n_known[on]))
+                        node = (word >> _CHILD_AT) + (np.uint64(known >= ((word >> _CUT_AT) & _CUT)) & (left ^ _ONE))
                     for w in range(width):
                         score[own, low, slot[t] + w] += value[node, w]
                     if low < n_ordered:
