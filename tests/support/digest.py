@@ -24,6 +24,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
 
+import digest_doors  # noqa: F401, enters its questions
 from digest_questions import QUESTIONS
 from digest_wide import WIDE
 from matplotlib import pyplot as plt
