@@ -77,11 +77,6 @@ class StoredTable:
         """Open the store in a folder, as :func:`gbce.load` does."""
         return cls(Store.open(Path(folder)))
 
-    @staticmethod
-    def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a store."""
-        return Store.is_begun(Path(folder))
-
     # --- what it is ---------------------------------------------------------------------------------------------------
 
     @property

@@ -52,7 +52,7 @@ _IMPROPER = (
     "a prior_sd, or a learner with regularisation"
 )
 _ADVICE = (
-    "so the posterior of the coefficients is improper: drop what is redundant, give a prior_sd, or use a learner "
+    "so that the posterior of the coefficients is improper: drop what is redundant, give a prior_sd, or use a learner "
     "with regularisation"
 )
 

@@ -320,6 +320,7 @@ def _take_cheapest_dropped(explanation: Explanation, where: Array) -> Points:
 
 
 def _take_admissible(points: Points) -> Points:
+    """Return the points that the prior admits: those of finite density."""
     return points.take(np.isfinite(points.log_correction))
 
 

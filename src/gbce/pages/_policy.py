@@ -143,8 +143,8 @@ def _show_allocation(found: Allocation) -> dict[str, Any]:
     ]
     heads = ("budget", "rows helped", "spent", "expected to reach", "likely number")
     tables = [
-        _table("Rows reached, by money spent", heads, money),
-        _table("Rows to help, the most for their cost first", ("row", "cost", "reliability", "changes"), people),
+        _table("Rows reached against money", heads, money),
+        _table("Rows to help, the best for their cost first", ("row", "cost", "reliability", "changes"), people),
     ]
     return _section("Whom to help first", found.sentences, tables)
 
@@ -172,7 +172,7 @@ def _show_fairness(found: Fairness) -> dict[str, Any]:
     if len(found.parts):
         ends = _ends(*(found.parts[name] for name in ("model_low", "model_high", "rows_low", "rows_high")))
         tables.append(
-            _table("Where the gap in cost comes from", ("group", "gap", "from the model", "from the rows"), [
+            _table("What of the gap in cost is the model's", ("group", "gap", "the model's part", "the rows' part"), [
                 [name, _text(line["gap"]), *(_interval(line[one], line[f"{one}_low"], line[f"{one}_high"], ends)
                                              for one in ("model", "rows"))]
                 for name, line in found.parts.iterrows()
@@ -194,7 +194,7 @@ def _show_review(found: Review) -> dict[str, Any]:
         [label, line["kind"], _text(line["output_row"]), _text(line["output_answer"]), line["changes"] or "–"]
         for label, line in found.to_notify.iterrows()
     ]
-    tables = [_table("What became of the rows", ("kind", "rows"), counts)]
+    tables = [_table("What has become of the rows", ("kind", "rows"), counts)]
     if found.groups is not None:
         tables.append(
             _table("Answers that still hold, by group", ("group", "rows", "answers still needed", "still served"), [

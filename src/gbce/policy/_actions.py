@@ -173,9 +173,7 @@ def actions(
     serving = open_serving(explainer, wanted, budget, own.x0, priced, np.inf if worth is None else worth)
     allowed = _allow(rows.space, keep) & priced.priced
     if not allowed.any():
-        raise ValueError(
-            "there is no column that an action may change: each is immutable, computed, kept or without a price"
-        )
+        raise ValueError("actions may change no column: each is immutable, computed, kept, or has no price")
     weights, moves = np.ones(len(own)), list[Move]()
     if with_data and grouping is None:
         missing, reaching = split_data(serving, explainer._session.data, known.x0, rng)

@@ -182,10 +182,9 @@ class Fairness(PolicyResult):
             lines.append(f"{measure}: {group} minus {self.reference} is {number_text(line['gap'], 2)} {ends}{clear}.")
         for group, line in self.parts.iterrows():
             lines.append(
-                f"The gap in cost of {group}, {number_text(line['gap'], 2)}, is made up of "
+                f"Of the gap in cost of {group}, {number_text(line['gap'], 2)}, the model's part is "
                 f"{number_text(line['model'], 2)} ({number_text(line['model_low'], 2)} to "
-                f"{number_text(line['model_high'], 2)}) from the model and "
-                f"{number_text(line['rows'], 2)} from the rows."
+                f"{number_text(line['model_high'], 2)}), the rows' {number_text(line['rows'], 2)}."
             )
         return [*lines, self.note] if self.note else lines
 

@@ -97,7 +97,7 @@ def follow_predict(predictor: Predictor, outputs: Outputs) -> Predictor:
     if outputs.decided is not None and (outputs.decided < 0).all():
         raise ValueError(
             f"{predictor.name}: predict returns none of its classes {list(predictor.classes or ())}, but other labels, "
-            "so no class could be reached: make predict return them, or explain a function that returns "
+            "so that no class could be reached: make predict return them, or explain a function that returns "
             "probabilities, by gbce.classifier(function, classes=[...])"
         )
     differs = outputs.decided != outputs.values.argmax(axis=1)

@@ -232,7 +232,7 @@ class _Run:
         n = np.array([len(own) for own in self.members])
         self.shares = np.minimum(np.maximum(n, 1) / np.maximum(tried, 1), 1.0)
         self.log_v = np.array([bound.log_v for bound in nautilus.bounds]) + np.log(self.shares)
-        self.volumes = np.array([_volume_variance(bound) for bound in nautilus.bounds])
+        self.volumes = np.array([_compute_volume_variance(bound) for bound in nautilus.bounds])
 
     def _hopeless(self) -> bool:
         """Whether many times the live points were evaluated and none has any weight."""
@@ -288,8 +288,8 @@ class _Run:
         return value, np.arange(seen, seen + len(points))
 
 
-def _volume_variance(bound: Any) -> float:
-    """Return the variance of a bound's log volume, from the points that nautilus rejected."""
+def _compute_volume_variance(bound: Any) -> float:
+    """Return the variance of a bound's log volume: binomial, from how many points nautilus rejected."""
     both: list[Any] = [bound, getattr(bound, "outer_bound", None)]
     parts = [part for part in both if getattr(part, "n_sample", 0)]
     return sum(part.n_reject / part.n_sample / max(part.n_sample - part.n_reject, 1) for part in parts)

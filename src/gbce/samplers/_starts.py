@@ -193,7 +193,7 @@ class Starts:
         return points
 
     def _pick_low(self, rng: np.random.Generator, points: Points, lowest: int, good: int) -> Points:
-        """Return the lowest points, and some at random from the best tenth of the others."""
+        """Return the points of least negative log density, and some at random of the best tenth that follows."""
         order = np.argsort(neg_log_density_of(self.posterior, points), kind="stable")
         best = order[lowest : lowest + max(int(_GOOD_SHARE * len(order)), good)]
         return points.take(np.concatenate([order[:lowest], rng.permutation(best)[:good]]))

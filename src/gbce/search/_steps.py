@@ -312,7 +312,7 @@ def _walk_forward(score: Score, steps: StepsFromRow, highest: float) -> None:
     for _ in range(_MAX_STEPS):
         trial = np.vstack([x, steps.neighbours(x)])
         scored = score(trial)
-        worth = _gain_per_cost(scored.value, scored.cost)
+        worth = _compute_gain_per_cost(scored.value, scored.cost)
         order = np.argsort(-worth, kind="stable")
         if worth[order[0]] == -np.inf or scored.reliability[0] >= highest - _ROUNDING:
             return
@@ -329,7 +329,7 @@ def _make_two_changes(steps: StepsFromRow, x: Array, trial: Array) -> Array:
     return steps.space.project(both[None, :], steps.x0, toward=trial[0])[0]  # if both are incompatible, the first
 
 
-def _gain_per_cost(value: Array, cost: Array) -> Array:
+def _compute_gain_per_cost(value: Array, cost: Array) -> Array:
     """Return the gain over the first point per cost ``(n,)``; minus infinity where nothing is gained."""
     with np.errstate(invalid="ignore"):  # inadmissible points have infinite cost and loss
         gain, price = np.nan_to_num(value[0] - value, nan=-np.inf), cost - cost[0]

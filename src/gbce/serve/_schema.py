@@ -147,7 +147,7 @@ _NUMBER: dict[str, Any] = {"type": ["number", "null"]}
 _WORDS: dict[str, Any] = {"type": "string"}
 
 
-def _describe_line(row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_line() -> dict[str, Any]:
     """Return the schema of the line of one row of a batch."""
     figures = (
         "cost", "output", "reliability", "reliability_low", "reliability_high", "survival", "success_probability",
@@ -254,7 +254,7 @@ def write_document(
                           ["sentence", "explanation"]),
         "Lines": answers({"rows": {"type": "array", "items": _refer("Line")}}, ["rows"]),
         "Explanations": answers({"explanations": {"type": "array", "items": _refer("Line")}}, ["explanations"]),
-        "Line": _describe_line(row),
+        "Line": _describe_line(),
         "Explanation": _describe_explanation(),
         "Error": answers({"error": _WORDS}, ["error"]),
     }  # fmt: skip

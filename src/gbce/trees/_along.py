@@ -83,7 +83,7 @@ class StackedTrees:
 
     @classmethod
     def _join(cls, parts: "Sequence[_Placed]", common: Sequence[CommonCells]) -> "StackedTrees":
-        """Return models one after the other, their nodes ordered tree by tree."""
+        """Join models placed on common cells, whose arrays are changed, with all nodes in the order of their trees."""
         starts = np.cumsum([0, *(len(part.nodes) for part in parts)])[:-1]
         set_starts = np.cumsum([0, *(len(part.words) for part in parts)])[:-1]
         slots = np.cumsum([0, *(len(part.base) for part in parts)])

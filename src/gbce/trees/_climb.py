@@ -262,7 +262,7 @@ class Climb:
         return Rung(pool.points.take(np.concatenate(picks)), level, log_z)
 
     def _move(self, now: Rung) -> Rung:
-        """Draw every column of every point, as often as wanted."""
+        """Sweep over all columns of every point, ``n_sweeps`` times, at the points' level."""
         mixture, points = replace(self.posterior.mixture, eta=now.level), now.points
         for _ in range(self.n_sweeps):
             points = self.problem.sweep(self.rng, points, mixture)

@@ -100,7 +100,7 @@ def describe_cheapest(proof: Proof, origin: str, distance: str, under: str = "")
         needed = max(ceil(lower - _EXACT), proof.least_changes)
         if needed >= cost:
             return f"No point with fewer changes{under} reaches the target {how}."
-        return f"Any point{under} that reaches the target changes at least {needed} column{'s' * (needed != 1)} {how}."
+        return f"Any point{under} that reaches the target has at least {needed} change{'s' * (needed != 1)} {how}."
     few = [_FEW[proof.least_changes]] if proof.least_changes in _FEW and not under else []
     if proof.gap <= _EXACT:
         return " ".join([f"No cheaper point{under} reaches the target {how}.", *few])

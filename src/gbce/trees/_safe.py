@@ -61,7 +61,7 @@ def find_boxes(
     ends = _narrow(ends, here)
     good = _check_cells(trees, cells, which, weights, least, ends)
     good |= allowed[0].none_in(*ends[0])[:, None] | allowed[1].none_in(*ends[1])
-    low, high = _largest_boxes(good, *(here - ends[:, 0]).tolist())
+    low, high = _find_largest_boxes(good, *(here - ends[:, 0]).tolist())
     return low + ends[:, 0], high + ends[:, 0]
 
 
@@ -84,8 +84,11 @@ def _narrow(ends: Array, cells: Array) -> Array:
     return ends if share >= 1 else cells[:, None] + (share * (ends - cells[:, None])).astype(int)
 
 
-def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
-    """Return the first and last cells ``(k, 2)`` of all maximal boxes of good cells ``(n, m)`` around a cell."""
+def _find_largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
+    """Return the ends ``(k, 2)``, inclusive, of boxes of good cells ``(n, m)`` around a cell, with all maximal ones.
+
+    The column of the cell itself is good throughout. Of very many ends on one side, only some are tried.
+    """
     right, left = good[:, b:], good[:, b::-1]
     stop = b + np.argmin(np.column_stack([right, np.zeros(len(good), dtype=bool)]), axis=1) - 1
     begin = b + 1 - np.argmin(np.column_stack([left, np.zeros(len(good), dtype=bool)]), axis=1)

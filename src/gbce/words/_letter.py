@@ -178,7 +178,7 @@ def letter_of(explanation: Explanation, reasons: Mapping[str, str], *, alternati
 def _require_options(own: LetterOptions, names: Sequence[str]) -> None:
     given = own.reasons
     if not isinstance(given, Mapping) or not all(isinstance(one, str) and one for one in given.values()):
-        raise TypeError("letter: reasons must be a mapping of columns to strings, none of them empty")
+        raise TypeError("letter: reasons must be a mapping of columns to texts or codes, none of them empty")
     if isinstance(own.protected, str):
         raise TypeError(f"letter: protected must be a list of columns, not {own.protected!r}")
     for what in ("reasons", "protected"):

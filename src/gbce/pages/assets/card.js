@@ -74,7 +74,7 @@ function chipBlock() {
   const some = fixed.length > MOST_CHIPS ? [...fixed.slice(0, MOST_CHIPS), `${fixed.length - MOST_CHIPS} more`] : fixed;
   updates.push(update);
   return make("div", { class: "keeping" }, make("h3", {}, "What I cannot change"),
-    make("p", { class: "soft small no-print" }, "Select what has to stay as it is."), box, more,
+    make("p", { class: "soft small no-print" }, "Press what has to stay as it is."), box, more,
     some.length ? make("p", { class: "soft small" }, `Always as they are: ${joinWords(some)}.`) : null);
 }
 

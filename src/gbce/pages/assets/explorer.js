@@ -215,7 +215,7 @@ function sliderBlock() {
     (k) => { asked.wanted = k; });
   updates.push(() => sliders.wanted.set(asked.wanted));
   sliders.most = slider("most", "How many columns may change",
-    countable > 1 ? "Fewer changes are easier to remember, but often larger." : "There is nothing to choose here.",
+    countable > 1 ? "Fewer changes are easier to remember, but often larger." : "There is no more to choose from.",
     { min: 1, max: anyNumber, value: anyNumber },
     (n) => (n < anyNumber ? plural(n, "column") : countable > 1 ? "any number" : plural(countable, "column")),
     (n) => { asked.most = n === anyNumber ? ANY : n; });
@@ -375,7 +375,7 @@ function resetAll() {
 }
 
 function termsSection() {
-  return section("terms", "Column by column", "The range that each column must stay in, and how hard it is to change.",
+  return section("terms", "Column by column", "Ranges that a column has to keep to, and how hard it is to change.",
     columnBlock());
 }
 
@@ -473,8 +473,8 @@ function waysSection() {
   };
   showBookmarks();
   const lead = ways.length > 1 ? "Different ways to get there, each with its smallest known change." : "";
-  const few = ways.length ? "All draws that reach the target change the same columns."
-    : "No draw shows a way to the target.";
+  const few = ways.length ? "All draws that reach the target go the same way."
+    : "No way that the draws go reaches the target.";
   return section("ways", "Other ways, and bookmarks", lead || why || few,
     ways.length ? make("div", { class: "cards" }, cards) : null,
     ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws that reach it go other ways.`)
@@ -497,7 +497,7 @@ function menuSection() {
     sets.length ? "Changing just these columns reaches the target." : "No change of at most three columns was found to reach the target.",
     sets.length ? scrollBox(caption, makeTable(caption, ["columns", "smallest change found", "cost, in units",
       "cost of a reliable change", "draws that need just these"], lines, { class: "compare" })) : null,
-    impossible.length ? make("p", { class: "soft small" }, `Proved not to be enough: ${impossible.join("; ")}.`) : null);
+    impossible.length ? make("p", { class: "soft small" }, `Proved to be not enough: ${impossible.join("; ")}.`) : null);
 }
 
 // --- rules -----------------------------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ function rulesSection() {
       on: { click: () => bookmark(one.point) } }, "Bookmark"),
   ]);
   return section("rules", "Rules that choose one point",
-    "Each rule chooses one point. A point that misses the target is not a recommendation.",
+    "Each rule chooses one point. One that misses the target is no recommendation.",
     scrollBox("rules compared",
       makeTable("rules compared", ["rule", "reaches the target", "works under small errors of execution",
         "cost, in units", "columns changed", "compare"], lines, { class: "rules" })),

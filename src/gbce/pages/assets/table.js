@@ -255,7 +255,7 @@ function makeChanges() {
     make("h2", { id: "changes-title" }, "What changes"),
     make("p", { class: "soft" }, "How often and how far each column changes, in units. One dot per row (a density "
       + "curve for many rows); the line is the median; right = increase. (One unit is about as much as rows usually differ in "
-      + "the column.) Press a column to see only the rows that change it."),
+      + "the column.) Press a column to see its rows only."),
     make("p", { class: "no-print" }, make("label", { for: "rule" }, "Decision "), choice),
     make("ol", { id: "moves", class: "moves" }),
     make("div", { id: "moves-axis", class: "moves moves-axis", "aria-hidden": "true" }),
