@@ -28,7 +28,7 @@ def model(rows):
 
 if __name__ == "__main__":
     explainer = gbce.Explainer(model, DATA, sampler=gbce.Importance(n_candidates=400, n_draws=100))
-    rows, target = np.tile(DATA, (30, 1)), gbce.AtLeast(3.0)
+    rows, target = np.tile(DATA, (10, 1)), gbce.AtLeast(3.0)  # few enough for small partitions: the first comes soon
     explainer.explain_many(rows, target, rules=["MAP"], seed=0, n_jobs=2, store=sys.argv[1], progress=False)
 """
 
@@ -62,5 +62,5 @@ def test_processes_end_with_the_one_they_work_for(name, tmp_path):
         raise
     assert process.returncode != 0
     table = gbce.load(store)
-    assert 0 < len(table.answers) < 3000  # every partition that is there is whole
+    assert 0 < len(table.answers) < 1000  # every partition that is there is whole
     assert not table.complete

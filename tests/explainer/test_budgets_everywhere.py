@@ -135,8 +135,9 @@ def test_every_method_that_asks_a_model_is_here():
 def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
     world = World.knowing(clock, target)
     answers = {}
-    limits = (1, 2, 3, 5, 10, 30, 100, 400, 1_500, 5_000) if target is NUMBER else (2, 30, 5_000)
-    for most in (2, 3, 100, 5_000) if name == "explain_many" else limits:  # each of its rows is one of explain
+    plenty = (1_500, 5_000) if name in ("explain", "frontier of others") else (1_500,)
+    limits = (1, 2, 3, 5, 10, 30, 100, 400, *plenty) if target is NUMBER else (2, 30, plenty[-1])
+    for most in (2, 3, 100, 1_500) if name == "explain_many" else limits:  # each of its rows is one of explain
         world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[most], rows, _ = world.ask(name, max_model_rows=most)
         # explain_many has so many for each row; what is set up once is the first one's
@@ -148,7 +149,7 @@ def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
             assert rows > 0
             # what others accept may be nothing
             assert name == "frontier of others" or len(getattr(answers[most], "draws", answers[most])) > 0
-    assert not isinstance(answers[5_000], BudgetSpentError)
+    assert not isinstance(answers[most], BudgetSpentError)
     refused = [most for most, answer in answers.items() if isinstance(answer, BudgetSpentError)]
     if target is NUMBER:
         assert refused == [most for most in answers if most < LEAST[name]]
@@ -160,7 +161,7 @@ def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
 def test_time_is_overrun_by_a_batch_at_most(clock, name, target):
     world = World.knowing(clock, target)
     answers = {}
-    for seconds in (1e-4, 0.02, 0.1, 0.5, 2.0, 8.0) if target is NUMBER else (1e-4, 0.1, 8.0):
+    for seconds in (1e-4, 0.02, 0.1, 0.5, 2.0, 8.0) if target is NUMBER else (1e-4, 0.1, 2.0):
         world.other = gbce.Explainer(world.explainer._session.models[0], DATA, space=SPACE)
         answers[seconds], _, passed = world.ask(name, time_budget=seconds)
         # the few rows of an answer itself may be asked when time is over
@@ -170,8 +171,8 @@ def test_time_is_overrun_by_a_batch_at_most(clock, name, target):
         assert passed <= allowed + 1e-9, (seconds, passed)
         if isinstance(answers[seconds], BudgetSpentError):
             assert "time_budget" in str(answers[seconds])
-    assert not isinstance(answers[8.0], BudgetSpentError)
-    assert len(getattr(answers[8.0], "draws", answers[8.0])) > 0
+    assert not isinstance(answers[seconds], BudgetSpentError)
+    assert len(getattr(answers[seconds], "draws", answers[seconds])) > 0
 
 
 @pytest.mark.parametrize("name", ASKED)

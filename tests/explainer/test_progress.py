@@ -36,6 +36,11 @@ except gbce.PredictionError:
     print("failed")
 print("done")
 """
+NEXT = """
+print("next", flush=True)
+sys.stderr.write("next")
+sys.stderr.flush()
+"""
 
 
 def run_on_a_terminal(script):
@@ -72,8 +77,24 @@ def run_in_a_pipe(script):
     return done.stdout, done.stderr
 
 
-def test_a_terminal_shows_the_stages_and_is_left_clean():
-    out, shown = run_on_a_terminal(SCRIPT.format(delay=1e-6, fails=False, pause=0.01, progress="'auto'"))
+@pytest.fixture(scope="module")
+def on_a_terminal():
+    """What a process prints, and what its terminal shows, of an explanation that is quick, that is not, that fails."""
+    scripts = [
+        SCRIPT.format(delay=600.0, fails=False, pause=0, progress="'auto'"),
+        SCRIPT.format(delay=1e-6, fails=False, pause=0.01, progress="'auto'"),
+        SCRIPT.format(delay=1e-6, fails=True, pause=0, progress="True"),
+    ]
+    out, shown = run_on_a_terminal(NEXT.join(scripts))
+    return list(zip(out.split("next\n"), shown.split("next"), strict=True))
+
+
+def test_what_is_quick_shows_nothing_on_a_terminal(on_a_terminal):
+    assert on_a_terminal[0] == ("done\n", "")
+
+
+def test_a_terminal_shows_the_stages_and_is_left_clean(on_a_terminal):
+    out, shown = on_a_terminal[1]
     assert out == "done\n"
     assert "model rows in" in shown
     assert any(stage in shown for stage in ("sampling", "searching", "deciding"))
@@ -81,27 +102,21 @@ def test_a_terminal_shows_the_stages_and_is_left_clean():
     assert last[-1].strip() == ""  # what was written is wiped
 
 
-def test_what_is_quick_shows_nothing_on_a_terminal():
-    out, shown = run_on_a_terminal(SCRIPT.format(delay=600.0, fails=False, pause=0, progress="'auto'"))
-    assert (out, shown) == ("done\n", "")
-
-
-def test_a_terminal_is_left_clean_when_a_model_fails():
-    out, shown = run_on_a_terminal(SCRIPT.format(delay=1e-6, fails=True, pause=0, progress="True"))
+def test_a_terminal_is_left_clean_when_a_model_fails(on_a_terminal):
+    out, shown = on_a_terminal[2]
     assert out == "failed\ndone\n"
     assert "model rows in" in shown
     assert shown.split("\r")[-1].strip() == ""
 
 
-def test_a_pipe_shows_nothing():
+def test_a_pipe_shows_nothing_but_to_who_insists():
     scripts = [SCRIPT.format(delay=0.0, fails=False, pause=0.01, progress=progress) for progress in ("'auto'", "False")]
-    assert run_in_a_pipe("\n".join(scripts)) == ("done\ndone\n", "")
-
-
-def test_who_insists_sees_it_in_a_pipe():
-    out, shown = run_in_a_pipe(SCRIPT.format(delay=600.0, fails=False, pause=0, progress="True"))
-    assert out == "done\n"
-    assert "model rows" in shown
+    scripts.append(SCRIPT.format(delay=600.0, fails=False, pause=0, progress="True"))
+    out, shown = run_in_a_pipe(NEXT.join(scripts))
+    assert out == "next\n".join(["done\n"] * 3)
+    auto, off, insisted = shown.split("next")
+    assert (auto, off) == ("", "")
+    assert "model rows" in insisted
 
 
 def explain(**options):

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from gbce.decisions import find_moves, follow_strategies
@@ -268,17 +267,6 @@ def test_where_none_were_looked_for_a_sentence_says_so():
         assert "No strategies were sought" in str(found)
     reached = explainer.explain([2.0, 2.0], gbce.AtLeast(1.0, scale=1.0), rules=[], seed=0)
     assert "nothing to change" in str(reached.alternatives())
-
-
-def test_where_it_is_proved_that_nothing_reaches_the_list_is_empty_and_the_answer_claims_nothing():
-    data = pd.DataFrame({"a": np.linspace(0.0, 1.0, 60), "b": np.linspace(1.0, 2.0, 60) ** 2})
-    explainer = gbce.Explainer(DecisionTreeRegressor(max_depth=3).fit(data, data["a"]), data)
-    explanation = explainer.explain(data.iloc[0], gbce.AtLeast(9, scale=1.0), seed=0)
-    assert explanation.proof is not None
-    found = explanation.alternatives()
-    assert len(found) == 0
-    assert str(found) == explanation.status_note
-    assert explanation.answer.because == "No evaluated point reaches the target; this is the best seen."
 
 
 def test_a_budget_that_is_too_small_has_none_and_is_kept(either):

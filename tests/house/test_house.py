@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,11 @@ import gbce
 
 ROOT = Path(gbce.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 def rooms():
@@ -45,7 +51,7 @@ def test_the_contract_finds_an_import_inside_a_function(tmp_path):
 
 def test_files_of_a_room_are_imported_by_that_room_only():
     for path, room in rooms():
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom)]
         for first, second, *_ in ([*str(node.module).removeprefix("gbce.").split("."), ""] for node in imports):
             assert first == room or not second.startswith("_"), (path, first, second)
 
@@ -68,7 +74,7 @@ def test_importing_gbce_loads_nothing_slow(use):
 
 def test_every_public_name_is_there_and_listed():
     assert [name for name in gbce.__all__ if getattr(gbce, name).__name__ != name] == []
-    nodes = ast.walk(ast.parse((ROOT / "__init__.py").read_text()))
+    nodes = ast.walk(parsed(ROOT / "__init__.py"))
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     typed = [alias.name for node in imports if str(node.module).startswith("gbce.") for alias in node.names]
     assert sorted(typed) == sorted(gbce.__all__)  # what type checkers see
@@ -80,7 +86,7 @@ def test_every_public_name_is_there_and_listed():
 
 def test_one_line_calls_a_model():
     """Nobody but predictors calls a model; ensembles fit models of their own and call them on folds."""
-    tree = {path: ast.parse(path.read_text()) for path, room in rooms() if room not in ("predictors", "ensembles")}
+    tree = {path: parsed(path) for path, room in rooms() if room not in ("predictors", "ensembles")}
     for path, module in tree.items():
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -186,7 +192,7 @@ def constants():
     for path, _ in rooms():
         text = path.read_text()
         lines = text.splitlines()
-        for node in ast.parse(text).body:
+        for node in parsed(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             names = [part.id for target in targets if target for part in ast.walk(target) if isinstance(part, ast.Name)]
             value = getattr(node, "value", None)
