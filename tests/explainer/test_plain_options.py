@@ -112,6 +112,8 @@ def test_swapped_arguments_are_said_to_be_swapped(ask):
 def test_a_model_in_the_place_of_the_data_is_said_to_be_there():
     with pytest.raises(TypeError, match=r"LinearRegression, which predicts: gbce\.Explainer\(model, data\) takes"):
         gbce.Explainer(DATA, LinearRegression().fit(DATA, total(DATA)))
+    with pytest.raises(TypeError, match=r"function, which predicts: gbce\.Explainer\(model, data\) takes"):
+        gbce.Explainer(DATA, total)
 
 
 def test_labels_of_any_kind_are_found():

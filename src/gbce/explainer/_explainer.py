@@ -121,7 +121,7 @@ class Explainer:
         cache: str | Path | None = None,
         outputs: Any = None,
     ) -> None:
-        if hasattr(data, "predict"):
+        if hasattr(data, "predict") or callable(data):
             raise TypeError(
                 f"data must be a table, not {type(data).__name__}, which predicts: gbce.Explainer(model, data) takes "
                 "the model first, then the data"
