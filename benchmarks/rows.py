@@ -5,10 +5,10 @@ explained. Each side is a process of its own with one thread; they take turns ro
 core.
 
 Columns: *rows* and *calls* of the model, *s*, CPU seconds of one core, *bare s*, one call of the model on as many rows
-of the same posterior; then the earlier commit, measured in the same run; then ``explain(..., posterior=False)``; then
-DiCE with one answer per row. Medians over rows. The six tables have the constraints of ``benchmarks/tables.py``; the
-last three cases have none. Tables come from wheels (``pip install --no-deps shapiq pysubgroup``), DiCE from ``pip
-install dice-ml``.
+of the same posterior; then the earlier commit, measured in the same run, and the ratio of seconds now to its seconds,
+row by row; then ``explain(..., posterior=False)``; then DiCE with one answer per row. Medians over rows. The six tables
+have the constraints of ``benchmarks/tables.py``; the last three cases have none. Tables come from wheels (``pip install
+--no-deps shapiq pysubgroup``), DiCE from ``pip install dice-ml``.
 """
 
 import argparse
@@ -28,16 +28,20 @@ from statistics import median
 from benchmarks._documents import ROOT, add_docs_option, current_commit, write_results
 from benchmarks._rows_worker import CASES, PRIORS
 
-BASELINE = "7339835"  # the last commit before rows and seconds of a default explanation were looked at
+BASELINE = "c92b4bd"  # the last commit before trees had a room of their own; any other by --commit
 PEERS = ("DiCE random", "DiCE genetic")
-HEAD = [
-    "table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", "answer alone rows",
-    "s", *PEERS,
-]  # fmt: skip
 PEER_SECONDS = 20.0  # of one core, for all rows of a case; a peer that needs more gets fewer rows
 MOST_SECONDS = 60.0  # by the clock, for one row; by hand: DiCE's genetic search takes minutes on some
 
 Found = list[dict[str, float]]
+
+
+def head_of(commit: str) -> list[str]:
+    """Return the names of the columns."""
+    return [
+        "table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {commit}", "calls", "s", f"s / {commit}",
+        "answer alone rows", "s", *PEERS,
+    ]  # fmt: skip
 
 
 class FailedError(RuntimeError):
@@ -89,9 +93,9 @@ class Worker:
         self._errors.close()
 
 
-def earlier(folder: Path) -> Path:
-    """Unpack the source tree of the earlier commit."""
-    packed = subprocess.run(["git", "archive", BASELINE, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+def earlier(commit: str, folder: Path) -> Path:
+    """Unpack the source tree of an earlier commit."""
+    packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
     return folder
@@ -112,9 +116,11 @@ def in_turns(workers: dict[str, Worker | None], label: str, notes: list[str], li
     return found
 
 
-def lines_of(case: str, n: int, baseline: Path | None, peers: bool, notes: list[str]) -> Iterator[list[str]]:
+def lines_of(
+    case: str, n: int, commit: str, baseline: Path | None, peers: bool, notes: list[str]
+) -> Iterator[list[str]]:
     """Measure one case and yield its lines; what fails is noted."""
-    trees = {f"gbce on {case}": ROOT} | ({f"{BASELINE} on {case}": baseline} if baseline else {})
+    trees = {f"gbce on {case}": ROOT} | ({f"{commit} on {case}": baseline} if baseline else {})
     workers = {who: _started(who, case, "gbce", n, tree, notes) for who, tree in trees.items()}
     found = {prior: list(in_turns(workers, prior, notes, float("inf")).values()) for prior in PRIORS}
     _close(workers)
@@ -125,13 +131,13 @@ def lines_of(case: str, n: int, baseline: Path | None, peers: bool, notes: list[
         _close(alone)
     for prior, (mine, *rest) in found.items():
         if not mine:
-            yield [case, prior, *[""] * (len(HEAD) - 2)]
+            yield [case, prior, *[""] * (len(head_of(commit)) - 2)]
             continue
         bare, ratio = (
             median(values)
             for values in zip(*((one["bare"], one["seconds"] / one["bare"]) for one in mine), strict=True)
         )
-        before = _asked(rest[0]) if rest and rest[0] else [""] * 3
+        before = [*_asked(rest[0]), _ratio(mine, rest[0])] if rest and rest[0] else [""] * 4
         answer = [
             f"{median(one['alone rows'] for one in mine):,.0f}",
             _number(median(one["alone seconds"] for one in mine)),
@@ -159,6 +165,10 @@ def _asked(found: Found) -> list[str]:
     return [f"{rows:,.0f}", f"{calls:,.0f}", _number(seconds)]
 
 
+def _ratio(mine: Found, theirs: Found) -> str:
+    return f"{median(one['seconds'] / other['seconds'] for one, other in zip(mine, theirs, strict=False)):.2f}"
+
+
 def _seconds(found: Found, n: int) -> str:
     if not found:
         return ""
@@ -176,26 +186,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=5, help="rows of each table")
     parser.add_argument("--tables", nargs="+", choices=[*CASES], default=[*CASES], help="which tables and models")
-    parser.add_argument("--baseline", type=Path, help=f"source tree of {BASELINE}; taken out of git when left out")
+    parser.add_argument("--commit", default=BASELINE, help="the earlier commit, as git knows it")
+    parser.add_argument("--baseline", type=Path, help="source tree of that commit; taken out of git when left out")
     parser.add_argument("--no-baseline", action="store_true", help="this commit alone")
     parser.add_argument("--no-peers", action="store_true", help="without DiCE")
     add_docs_option(parser)
     options = parser.parse_args()
     notes: list[str] = []
-    table = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    head = head_of(options.commit)
+    table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     print("\n".join(table), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         baseline = options.baseline
         if baseline is None and not options.no_baseline:
             try:
-                baseline = earlier(Path(folder))
+                baseline = earlier(options.commit, Path(folder))
             except (OSError, subprocess.CalledProcessError) as error:
-                notes.append(f"{BASELINE}: {error}")
+                notes.append(f"{options.commit}: {error}")
         for case in options.tables:
-            for cells in lines_of(case, options.rows, baseline, not options.no_peers, notes):
+            for cells in lines_of(case, options.rows, options.commit, baseline, not options.no_peers, notes):
                 table.append("| " + " | ".join(cells) + " |")
                 print(table[-1], flush=True)
-    notes.append(f"Medians over {options.rows} rows of each table, commit {current_commit()} beside {BASELINE}.")
+    notes.append(f"Medians over {options.rows} rows of each table, commit {current_commit()} beside {options.commit}.")
     text = "\n".join([*table, "", *(f"- {note}" for note in notes)])
     print("\n" + "\n".join(f"- {note}" for note in notes))
     if options.docs:
