@@ -561,3 +561,19 @@ def test_the_papers_rules(d, mode, most):
     assert cvar == gbce.CVaR(0.9, n_perturb=64, max_candidates=most, race=False, refine=False)
     with pytest.raises(ValueError, match="paper_rules: d must be a number of features of at least 1, not 0"):
         gbce.paper_rules(0)
+
+
+def test_the_fewest_changes_are_searched_as_such_however_many_they_are():
+    """Twelve small steps reach, and so do seven larger ones: the sum of changes leads away from the fewest."""
+
+    def stairs(x):
+        return np.maximum((x[:, :12] > 0.1).sum(axis=1) / 12, (x[:, 12:] > 0.3).sum(axis=1) / 7)
+
+    data = np.random.default_rng(4).normal(size=(300, 19)) * 0.5
+    explainer = gbce.Explainer(stairs, data, space=gbce.Space.real(19), sampler=SMALL)
+    rules = [gbce.Nearest(), gbce.Nearest("changes")]
+    explanation = explainer.explain(np.zeros(19), gbce.AtLeast(0.999, scale=1), rules=rules, seed=0)
+    cheapest, fewest = (answer(explanation, rule).x for rule in rules)
+    assert price(explanation, cheapest, "l1") == pytest.approx(1.2, rel=0.02)
+    assert np.count_nonzero(cheapest) == 12
+    assert np.count_nonzero(fewest) == 7

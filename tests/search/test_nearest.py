@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import gbce
 from gbce.budget import BudgetSpentError
@@ -145,3 +146,52 @@ def test_one_change_goes_back_for_several_others_that_show_only_beside_it():
     found = find_nearest(around(space, x0, DATA[:, [0, 1, 2, 3] * 2]), judge_by(model, 1.0), start)
     np.testing.assert_array_equal(found.x[0] != 0, [True, False, True, True] + [False] * 4)
     assert found.cost[0] == pytest.approx(2.0, rel=1e-2)
+
+
+# --- smooth boundaries ------------------------------------------------------------------------------------------------
+
+
+def test_the_boundary_is_followed_from_several_starts_before_anything_else_is_asked():
+    """Small networks in twenty columns, beside scipy's SLSQP with exact gradients from every start."""
+    d, ratios = 20, []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        inner, bias, outer = rng.normal(size=(d, 16)) / np.sqrt(d), 0.5 * rng.normal(size=16), rng.normal(size=16)
+
+        def net(x, inner=inner, bias=bias, outer=outer):
+            return np.tanh(1.5 * (x @ inner + bias)) @ outer
+
+        def slope(x, inner=inner, bias=bias, outer=outer):
+            return 1.5 * (inner * (1.0 - np.tanh(1.5 * (x @ inner + bias)) ** 2)) @ outer
+
+        data = rng.normal(size=(300, d))
+        wanted = np.quantile(net(data), 0.97)
+        starts = data[net(data) >= wanted]
+        reach = {"type": "ineq", "fun": lambda x, net=net, wanted=wanted: net(x) - wanted, "jac": slope}
+        ends = [
+            minimize(lambda x: x @ x, one, jac=lambda x: 2 * x, method="SLSQP", constraints=reach) for one in starts
+        ]
+        best = np.sqrt(min(end.fun for end in ends if end.success))
+        moves = around(gbce.Space.real(d), np.zeros(d), data, "l2")
+        found = find_nearest(moves, judge_by(net, wanted), starts, power=2, max_rows=2_500)
+        ratios.append(found.cost[0] / best)
+    assert np.mean(ratios) < 1.013
+
+
+# --- piecewise constant models ----------------------------------------------------------------------------------------
+
+
+def test_a_few_values_of_a_column_are_those_beyond_its_steps():
+    space, x0 = gbce.Space.real(1), np.zeros(1)
+    data = np.linspace(-2.0, 2.0, 41)[:, None]
+    moves = around(space, x0, data)
+    x, feature = moves.singles()
+
+    def stairs(x):
+        return np.select([x[:, 0] > 1.62, x[:, 0] > 1.12, x[:, 0] > 0.58], [3.0, 2.0, 1.0], 0.0)
+
+    _, values = moves.few_changes(x, feature, -stairs(x), 0.0)
+    assert set(np.round([0.6, 1.2, 1.7], 6)) <= set(np.round(values, 6))
+    assert (values > 0).sum() == (values < 0).sum() == 5
+    _, values = moves.few_changes(x, feature, -x[:, 0], 0.0)  # no two values alike: denser near the row
+    assert np.diff(values[values > 0])[0] < np.diff(values[values > 0])[-1]

@@ -1,5 +1,6 @@
 """The polished mode: exact where it is known, never worse than direct optimisation, for a fraction of its rows."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -398,3 +399,28 @@ def test_infinite_losses_are_neither_start_nor_end():
     # 10 (2 a - 1.5)**2 + a**2 is least where 40 (2 a - 1.5) + 2 a = 0
     np.testing.assert_allclose(choice.x[0], 60 / 82, atol=1e-3)
     assert np.isfinite(objective)
+
+
+def test_integers_and_real_columns_move_together_along_the_edge_of_the_target():
+    """A plane beside which all integers are enumerated, with the best real columns for each in closed form."""
+    d, n, eta, scale, wanted = 10, 4, 10.0, 0.08, 1.5
+    units = np.array([0.25] * n + [1.0] * (d - n))
+    integers = [gbce.Feature(f"n{j}", "integer", low=-20, high=20, scale=4.0) for j in range(n)]
+    space = gbce.Space([*integers, *(gbce.Feature(f"r{j}", scale=1.0) for j in range(d - n))])
+    whole = np.array(list(itertools.product(range(-6, 7), repeat=n)), dtype=float) / 4.0
+    for seed in (2, 3, 4):
+        rng = np.random.default_rng(seed)
+        slope = rng.uniform(0.3, 1.0, size=d) * rng.choice([-1, 1], size=d)
+        data = np.column_stack([np.round(4 * rng.normal(size=(300, n))), rng.normal(size=(300, d - n))])
+        explainer = gbce.Explainer(
+            lambda x, slope=slope: (x * units) @ slope,
+            data, space=space, prior=gbce.Gaussian(0.5), eta=eta, sampler=gbce.Importance(2_000, 300),
+        )  # fmt: skip
+        explanation = explainer.explain(np.zeros(d), gbce.AtLeast(wanted, scale=scale), rules=[gbce.MAP()], seed=0)
+        point = explanation.decisions[0].x * units
+        found = eta * max(wanted - point @ slope, 0.0) ** 2 / scale**2 + 2.0 * point @ point
+        steep, weight, left = np.linalg.norm(slope[n:]), eta / scale**2, wanted - whole @ slope[:n]
+        length = np.maximum(weight * steep * left / (weight * steep**2 + 2.0), 0.0)  # of the real columns' step
+        missed = np.maximum(left - length * steep, 0.0)
+        best = (weight * missed**2 + 2.0 * length**2 + 2.0 * np.square(whole).sum(axis=1)).min()
+        assert found == pytest.approx(best, abs=2e-3 * max(1.0, best))

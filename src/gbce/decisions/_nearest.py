@@ -43,6 +43,7 @@ _UNDO_ROUNDS, _MOST_UNDONE = 4, 2_000  # rounds of undoing single changes at the
 _CONFIRMED = 1e-9  # relative rounding error of the cost of a point found on cells
 _FIRST_CONFIRMED = 2  # points evaluated next where the model rejects one; doubled each time
 _SEARCHED = 0.85  # share of few rows for the search; the rest confirms, undoes and rounds
+_PRICE_OF_A_CHANGE = 3.0  # beside its size, in units of scale, while the fewest changes are searched
 _KEPT_OF_FEW = 3  # points that are confirmed, undone and rounded then
 
 
@@ -317,6 +318,9 @@ def _search(
     def cost(x: Array) -> Array:
         return costs(space, x, x0, rule.priced_by)
 
+    def price(x: Array) -> Array:
+        return cost(x) + (_PRICE_OF_A_CHANGE * _count_changes(scene, x) if rule.distance == "changes" else 0.0)
+
     data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
     moves = CandidateMoves(space, x0, values_to_try(space, x0, data), cost)
     first = replace(posterior, predictors=posterior.predictors[:1])
@@ -340,9 +344,10 @@ def _search(
             )  # fmt: skip
         else:
             found = find_nearest(
-                moves, judge, starts, trials=trials, known=known.outputs(scene, reaching, cost), power=power,
-                most_changes=rule.max_changes, affords=first.affords,
+                replace(moves, cost=price), judge, starts, trials=trials, known=known.outputs(scene, reaching, cost),
+                power=power, most_changes=rule.max_changes, affords=first.affords,
             )  # fmt: skip
+            found = found._replace(cost=cost(found.x))
         points = _confirm(posterior, reaching, _join_known(scene, found, known, most), 1 if few else _MODES)
         points = _keep_leading(points) if few else points
     return _tidy(posterior, reaching, moves, points, known), min(best, key=lambda seen: seen.loss, default=None)

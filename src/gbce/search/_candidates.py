@@ -152,12 +152,12 @@ class CandidateMoves:
             for j, values in given.items()
         )
 
-    def profile(self, x: Array) -> tuple[Array, Array]:
+    def profile(self, x: Array, few: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return rows ``(n, d)`` that differ from ``x`` ``(d,)`` in one feature, and which it is ``(n,)``.
 
-        A few values of the data, parts of each change of ``x``, and a little more of it.
+        A ``few`` values of the data, parts of each change of ``x``, and a little more of it.
         """
-        feature, to = self._few_changes
+        feature, to = few
         own = np.flatnonzero(self.changed(x[None, :])[0])
         near = own[self.on_axis[own]]
         part = self.x0[near] + _NEARBY[:, None] * (x[near] - self.x0[near])
@@ -228,22 +228,26 @@ class CandidateMoves:
             chosen |= dict.fromkeys(members for _, members in own[:_BALANCED])
         return [np.array(members) for members in chosen if len(members) > 1]
 
-    @property
-    def n_few_changes(self) -> int:
-        """How many values of the data a profile tries."""
-        return len(self._few_changes[0])
+    def few_changes(self, singles: Array, feature: Array, gap: Array, here: float) -> tuple[Array, Array]:
+        """Return features ``(n,)`` and a few values of each ``(n,)``, denser near the row's.
 
-    @cached_property
-    def _few_changes(self) -> tuple[Array, Array]:
-        """A few values of each feature, denser near the row's: features ``(n,)`` and values ``(n,)``."""
-        feature, to = [], []
-        for j, values in self.values.items():
+        Taken first where a single change ``(s, d)`` of one ``feature`` ``(s,)`` moves the ``gap`` ``(s,)`` from that of
+        the next value towards the row: those are all values of a smooth model, and for trees those beyond a split.
+        """
+        chosen, to = [np.zeros(0, dtype=int)], [np.zeros(0)]
+        for j in self.values:
+            own = np.flatnonzero(feature == j)
+            value = singles[own, j]
             if self.on_axis[j]:
-                below, above = values[values < self.x0[j]][::-1], values[values > self.x0[j]]
-                values = np.concatenate([_thin_outwards(below), _thin_outwards(above), values[np.isnan(values)]])
-            feature.append(np.full(len(values), j))
-            to.append(values)
-        return np.concatenate(feature), np.concatenate(to)
+                kept = [own[np.isnan(value)]]
+                for side in (value < self.x0[j], value > self.x0[j]):
+                    outwards = own[side][np.argsort(np.abs(value[side] - self.x0[j]), kind="stable")]
+                    new = np.append(here, gap[outwards])[:-1] != gap[outwards]
+                    kept += [_thin_outwards(outwards[new], outwards)]
+                own = np.concatenate(kept)
+            chosen.append(np.full(len(own), j))
+            to.append(singles[own, j])
+        return np.concatenate(chosen), np.concatenate(to)
 
     # --- fewer and smaller changes ------------------------------------------------------------------------------------
 
@@ -348,11 +352,23 @@ def step_to_plane(
     for size in np.unique(np.minimum(sizes, len(order))).tolist():
         ideal = (_spend_evenly if power == 2 else _spend_steepest_first)(gradient, room, needed, order[:size])
         for blend in _BLENDS:
-            change = u + blend * (ideal - u)
+            change = _take_whole_steps(space, u + blend * (ideal - u), gradient, power)
             rays = 1.0 + min(2.0 * blend, 1.0) * _RAYS[:, None]
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is placed at a limit
                 rows.append(np.where(around.on_axis, x0 + rays * change * space.scale, x))
     return np.vstack(rows)
+
+
+def _take_whole_steps(space: Space, change: Array, gradient: Array, power: int) -> Array:
+    """Return a change ``(d,)`` with integers in whole steps, and real features that make up for the rest."""
+    with np.errstate(invalid="ignore"):
+        whole = np.where(space.discrete, np.round(change * space.scale) / space.scale, change)
+    real = np.flatnonzero(~space.discrete & (gradient != 0))
+    if power == 1:
+        real = real[np.argsort(-np.abs(gradient[real]), kind="stable")[:1]]
+    if len(real):
+        whole[real] += gradient[real] * float(gradient @ (change - whole)) / np.square(gradient[real]).sum()
+    return whole
 
 
 def _spend_steepest_first(gradient: Array, room: Array, needed: float, order: Array) -> Array:
@@ -390,9 +406,16 @@ def _share_of_need(won: Array, lost: Array, shortfall: float) -> Array:
         return np.where(needed > 0, won / needed, np.inf)
 
 
-def _thin_outwards(values: Array) -> Array:
-    """Return a few of ``values`` that lead away from the row, denser near it."""
-    if len(values) <= _VALUES_EACH_WAY:
+def _thin_outwards(preferred: Array, everything: Array) -> Array:
+    """Return a few of the ``preferred`` positions, denser near the row, filled up with those of ``everything``."""
+    few = _take_denser_first(preferred, _VALUES_EACH_WAY)
+    others = everything[~np.isin(everything, few)]
+    return np.concatenate([few, _take_denser_first(others, _VALUES_EACH_WAY - len(few))])
+
+
+def _take_denser_first(values: Array, most: int) -> Array:
+    """Return at most ``most`` of ``values``, denser at the start."""
+    if len(values) <= most:
         return values
-    where = np.unique(np.geomspace(1, len(values), _VALUES_EACH_WAY).round().astype(int)) - 1
+    where = np.unique(np.geomspace(1, len(values), most).round().astype(int)) - 1
     return values[where]

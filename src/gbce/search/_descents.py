@@ -104,7 +104,11 @@ class Search:
         return np.column_stack([value, cost]).reshape(*v.shape[:-1], 2)
 
     def evaluate(self, x: Array, cost: Array) -> Array:
-        """Evaluate rows ``(n, d)`` of known cost within the row limit, and remember the best."""
+        """Return the objective of rows ``(n, d)`` of known cost, see :meth:`evaluate_points`."""
+        return self.evaluate_points(x, cost)[1]
+
+    def evaluate_points(self, x: Array, cost: Array) -> tuple[Points, Array]:
+        """Evaluate rows ``(n, d)`` of known cost within the row limit, and remember the best; with the objective."""
         self.require_rows(len(x))
         self.rows_left -= len(x)
         evaluated = self.posterior.evaluate(x)
@@ -113,7 +117,7 @@ class Search:
         points = Points(unread, x, *evaluated, cost=cost, log_correction=unread[:, 0])
         value = self.scene.objective(points)
         self.remember(points, value)
-        return value
+        return points, value
 
     def remember(self, points: Points, value: Array) -> None:
         """Keep the best of evaluated points, and of those that reach the target."""

@@ -44,6 +44,7 @@ _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: shorter intervals are not bisected any further
 _LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, and rounds with less that end a search
 _DIFFERENCED = 4  # points whose gradients are computed in a round
+_DESCENTS = 8  # linearised steps from known points, at most
 _DIFFERENCE = 1e-3  # of a feature's scale: finite-difference step; many models round to single precision
 _SMOOTH_SHARE = 0.3  # of the real features with a gradient, from which a point is not just beside a step
 _SMOOTH_SHARE_INTEGER = 0.6  # of integers, whose steps of one cross more steps of trees
@@ -191,6 +192,7 @@ class _NearestSearch:
     try_gradients: bool = True  # whether gradients are worth computing
     gradient_seen: bool = False
     shortfall: float = np.inf  # of the row
+    few: tuple[Array, Array] = (np.zeros(0, dtype=int), np.zeros(0))  # features, and values of these to try with others
     profiled: set[float | bytes] = field(default_factory=set)  # shortfalls of points whose single changes were judged
 
     def run(self, starts: Array, trials: Array) -> None:
@@ -205,6 +207,7 @@ class _NearestSearch:
             around.x0[None, :], x, trials, around.undo_changes(starts[:_STARTS])
         )
         self.shortfall = float(here.gap[0])
+        self.few = around.few_changes(x, feature, alone.gap, self.shortfall)
         with np.errstate(invalid="ignore", over="ignore"):  # an infinite shortfall gains nothing
             singles = self._price(x, feature, self.shortfall - alone.gap, 0.0)
         joined = around.combine(around.x0, singles, self.shortfall, np.inf, self.most)
@@ -220,6 +223,7 @@ class _NearestSearch:
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         known_points.judge_all(around.undo_changes(starts), joined)
+        self._descend(starts)
         before, quiet = known_points.least(), 0
         for _ in range(_ROUNDS):
             n_judged = len(known_points.judged)
@@ -242,13 +246,14 @@ class _NearestSearch:
         around, active = self.known_points.around, self._pick_active()
         sections = self._open_sections(active)
         back = around.undo_changes(self._take_fresh(active, self.undone))
-        differences, whose = self._difference_rows(active) if self.try_gradients else ([], active[:0])
+        differences, whose = self._difference_rows(active, _DIFFERENCED) if self.try_gradients else ([], active[:0])
         anchors, ceiling = self._pick_anchors(active)
-        profiles = [around.profile(x) for x in anchors]
+        profiles = [around.profile(x, self.few) for x in anchors]
         around_anchors = [np.vstack([x, rows]) for x, (rows, _) in zip(anchors, profiles, strict=True)]
         results = self.known_points.judge_all(sections.x, back, *differences, *around_anchors)
         together = self._update_intervals(active, sections, results[0])
-        planes = self._step_to_planes(whose, differences, results[2 : 2 + len(differences)])
+        sizes = np.unique([*range(1, min(self.most, _PATH) + 1), self.most])
+        planes, _ = self._step_to_planes(whose, differences, results[2 : 2 + len(differences)], sizes)
         traded = self._trade(anchors, ceiling, profiles, results[2 + len(differences) :])
         if len(together) + len(planes) + len(traded):
             self.known_points.judge_all(together, planes, traded)
@@ -339,8 +344,9 @@ class _NearestSearch:
     def _pick_anchors(self, active: Array) -> tuple[Array, Array]:
         """Return points whose single changes are worth judging ``(k, d)``, and the cost they have to stay below."""
         around, known_points = self.known_points.around, self.known_points
-        room = known_points.rows_left // (_SPARED_SMOOTH if self.gradient_seen else _SPARED)
-        most = min(room // max(around.n_few_changes, 1), _ANCHORS)
+        by_gradients = self.gradient_seen and (self.profiled or not around.space.discrete[list(around.values)].any())
+        room = known_points.rows_left // (_SPARED_SMOOTH if by_gradients else _SPARED)
+        most = min(room // max(len(self.few[0]), 1), _ANCHORS)
         missed, ceiling, shortfall = self._pick_promising(most)
         cost, changed = around.cost(active), around.changed(active)
         chosen: list[int] = []
@@ -397,14 +403,32 @@ class _NearestSearch:
         around = self.known_points.around
         return np.array([j for j in around.values if around.on_axis[j]], dtype=int)
 
-    def _difference_rows(self, active: Array) -> tuple[list[Array], Array]:
-        """Return finite-difference rows at a few points that reach, one set for each, and the points."""
+    def _descend(self, x: Array) -> None:
+        """Follow a smooth boundary from points that reach ``(k, d)``, side by side, for as long as that saves."""
+        known_points, around = self.known_points, self.known_points.around
+        spared = known_points.rows_left - known_points.rows_left // _SPARED
+        for _ in range(_DESCENTS):
+            differences, x = self._difference_rows(x, _DIFFERENCED)
+            if len(x) == 0 or known_points.rows_left < spared:
+                return
+            results = known_points.judge_all(*differences)
+            planes, whose = self._step_to_planes(x, differences, results, np.array([self.most]))
+            if not self.try_gradients:
+                return
+            (found,) = known_points.judge_all(planes)
+            saving = around.cost(x)[whose] - np.where(found.reached, around.cost(planes), np.inf)
+            order = np.argsort(-saving, kind="stable")
+            order = order[np.sort(np.unique(whose[order], return_index=True)[1])]
+            x = planes[order[saving[order] > _LEAST_SAVING * around.cost(x)[whose[order]]]]
+
+    def _difference_rows(self, active: Array, most: int) -> tuple[list[Array], Array]:
+        """Return finite-difference rows at ``most`` points that reach, one set for each, and the points."""
         around, axis = self.known_points.around, self._axis
         if len(axis) == 0:
             return [], active[:0]
         beyond = around.changed(active).sum(axis=1) > self.most
         order = np.lexsort((around.cost(active), beyond))
-        points = self._take_fresh(active[order], self.differenced, _DIFFERENCED)
+        points = self._take_fresh(active[order], self.differenced, most)
         low, high = around.space.limits(around.x0)
         step = np.where(around.space.discrete[axis], 1.0, _DIFFERENCE * around.space.scale[axis])
         step = np.where(points[:, axis] < around.x0[axis], -step, step)  # away from the row: the other way is an edge
@@ -422,13 +446,14 @@ class _NearestSearch:
             return bool((gradient[self._axis[real]] != 0).sum() >= max(_SMOOTH_SHARE * real.sum(), 1))
         return bool((gradient[self._axis] != 0).mean() >= _SMOOTH_SHARE_INTEGER)
 
-    def _step_to_planes(self, points: Array, sets: list[Array], results: list[Judged]) -> Array:
-        """Return the cheapest points on the linearised boundaries."""
+    def _step_to_planes(
+        self, points: Array, sets: list[Array], results: list[Judged], sizes: Array
+    ) -> tuple[Array, Array]:
+        """Return the cheapest points ``(n, d)`` on linearised boundaries, and where each starts from ``(n,)``."""
         around = self.known_points.around
-        found = [np.zeros((0, len(around.x0)))]
-        sizes = np.unique([*range(1, min(self.most, _PATH) + 1), self.most])
+        found, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
         try_gradients = False
-        for one, rows, judged in zip(points, sets, results, strict=True):
+        for i, (one, rows, judged) in enumerate(zip(points, sets, results, strict=True)):
             gradient, axis = np.zeros(len(one)), self._axis
             step = (rows[1:][np.arange(len(axis)), axis] - one[axis]) / around.space.scale[axis]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -437,6 +462,7 @@ class _NearestSearch:
             if self._is_smooth_at(gradient):
                 try_gradients = True
                 found.append(step_to_plane(around, one, gradient, float(judged.gap[0]), self.power, sizes))
+                whose.append(np.full(len(found[-1]), i))
         self.try_gradients, self.gradient_seen = try_gradients or len(points) == 0, self.gradient_seen or try_gradients
         placed, good = around.snap(np.vstack(found))
-        return placed[good]
+        return placed[good], np.concatenate(whose)[good]

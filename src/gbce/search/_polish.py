@@ -4,6 +4,7 @@ Descents lead to the bottom of a basin. Among all points with at most its potent
 the search for the nearest point finds it, with the potential as the target, across the borders of basins.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -22,8 +23,8 @@ __all__ = ["polish_mode"]
 _ROUNDING = 1e-9  # relative, of potentials
 # Refinement.
 _N_STARTS = 4  # from the pool and from points that a search evaluated, beside the row
-_SEARCHES, _STARTS_AS_GOOD = 2, 8  # for nearer points as good, and known ones that each starts from
-_DRAWING_ROWS, _DRAWING_ROWS_PER_FEATURE = 600, 60  # of each: the sum of both
+_STARTS_AS_GOOD = 8  # known points from which nearer ones as good are searched
+_DRAWING_ROWS, _DRAWING_ROWS_PER_FEATURE = 600, 60  # of that search: the sum of both
 _SQUARED = (
     0.4  # share of a cost that half the change has, if it grows with the square: a quarter, and room for rounding
 )
@@ -32,6 +33,7 @@ _APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m, 
 _SAME = 0.05  # distance within which two end points count as one, in the same units
 _LEAST_STARTS = 2  # kept in every round, though it drops the worse half
 _MAX_ROUNDS = 10  # of all descents
+_SLOW = 0.01  # gain of a round, relative above one, from which on nearer points are searched
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # evaluated in all: the sum of both
 
 _FEW_FEATURES = 8  # with more, the simplex and scattered points gain nothing
@@ -47,7 +49,7 @@ _RAY_HALVINGS = 20  # to find where a ray leaves the region, to two millionths o
 def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     """Descend from good points, and return the best point evaluated on the way and the best that reaches the target.
 
-    Every round drops the worse half of the starts. Where descents gain nothing, nearer points of the same potential are
+    Every round drops the worse half of the starts. Once descents gain little, nearer points of the same potential are
     searched; with few features it then scatters points. It ends with a round without gain, or at the row limit, or at
     that of the explanation.
     """
@@ -57,7 +59,7 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     v, f = _find_starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # no start, or nothing to gain, as no cost is below zero
         return []
-    least, searches, thorough = f.min(), _SEARCHES, len(scene.free) <= _FEW_FEATURES
+    least, drawn, thorough = f.min(), False, len(scene.free) <= _FEW_FEATURES
     with suppress(BudgetSpentError):
         for _ in range(_MAX_ROUNDS):
             v, f = _drop_duplicates(*levels(search, v, f))
@@ -65,8 +67,8 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
             v, f = _drop_duplicates(*coordinates(search, v, f))
             half = max(len(f) // 2, _LEAST_STARTS)
             v, f = v[:half], f[:half]
-            if not has_gained(least, f[0]) and searches:
-                searches -= 1
+            if least - f[0] <= _SLOW * max(1.0, abs(f[0])) and not drawn:
+                drawn = True
                 v, f = _draw_nearer(search, v, f)
             if not has_gained(least, f[0]) and thorough and search.sloped and search.smooth.all():
                 v[:1], f[:1] = _try_simplex(search, v[:1], f[:1])
@@ -96,14 +98,19 @@ def _draw_nearer(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     level = float(f.min() - prior.cost(best)[0])
     if not has_gained(f.min(), np.array(level)):  # no cheaper point could gain enough
         return v, f
+    miss = _find_miss(search)
+    allowed = float(miss(search.evaluate_points(best, prior.cost(best))[0].outputs)[0]) if miss and level > 0 else 0.0
     level += _ROUNDING * abs(level)
     power = _power_of_cost(search)
 
     def judge(x: Array) -> Judged:
         cost = prior.cost(x)
-        potential = search.evaluate(x, cost) - np.where(np.isfinite(cost), cost, 0.0)
-        gap = _signed_root(potential) - _signed_root(np.array(level))
-        return Judged(gap, gap <= 0)
+        points, value = search.evaluate_points(x, cost)
+        potential = value - np.where(np.isfinite(cost), cost, 0.0)
+        gap = (
+            _signed_root(potential) - _signed_root(np.array(level)) if miss is None else miss(points.outputs) - allowed
+        )
+        return Judged(gap, potential <= level)
 
     data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
     values = values_to_try(scene.space, scene.x0, data)
@@ -117,6 +124,21 @@ def _draw_nearer(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
         x, value = np.vstack([x, search.best.x]), np.append(value, search.least)
     nearer = (x[:, scene.free] - scene.x0[scene.free]) / search.unit
     return _drop_duplicates(np.vstack([nearer, v]), np.append(value, f))
+
+
+def _find_miss(search: Search) -> Callable[[Array], Array] | None:
+    """Return how far outputs ``(n, 1)`` are from the target's range, below zero within it, where losses are all zero.
+
+    None for several models, and for targets without a range of one output.
+    """
+    posterior = search.posterior
+    try:
+        low, high = posterior.target.accepted()
+    except TypeError:
+        return None
+    if len(posterior.predictors) > 1 or posterior.target.reads_classes:
+        return None
+    return lambda outputs: np.maximum(low - outputs[:, 0], outputs[:, 0] - high)
 
 
 def _signed_root(potential: Array) -> Array:
