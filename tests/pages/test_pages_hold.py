@@ -226,13 +226,16 @@ def test_a_file_without_the_pool_has_a_page_that_says_what_it_cannot_do(browser,
 
 
 def test_a_page_on_which_nothing_reaches_offers_no_choice_of_options(browser, tmp_path):
-    data = pd.DataFrame({"a": np.linspace(0, 1, 50), "b": np.linspace(1, 2, 50) ** 2})
+    data = pd.DataFrame({"a": np.sqrt(np.linspace(0, 2, 50)), "b": np.linspace(1, 2, 50) ** 2})
     explainer = gbce.Explainer(lambda x: x["a"].to_numpy(), data)
     explanation = explainer.explain(data.iloc[0], gbce.AtLeast(9), seed=0)
     assert explanation.status == "not attained"
     with opened(browser, explanation.to_html(tmp_path / "page.html"), unfold=False) as page:
         assert "None of the options tested on the model reaches the target." in page.locator("#answer").inner_text()
         assert "picks the smallest change" not in page.locator("#answer").inner_text()
+        assert page.locator("h1").inner_text() == "How near this case comes to the target: at least 9"
+        then = page.locator("table.changes tbody tr:first-child td:last-child").inner_text()
+        assert f"raise a from 0 to {then}:" in explanation.answer.sentence.replace("0.000", "0")
         assert page.complaints == []
 
 

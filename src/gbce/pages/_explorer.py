@@ -14,7 +14,7 @@ from gbce._validation import printable
 from gbce.base import Array, Rule
 from gbce.decisions import answers_among
 from gbce.draws import Draws
-from gbce.explanation import Explanation, format_value
+from gbce.explanation import Explanation, Status, format_value
 from gbce.metrics import MOSTLY, Verdict, pareto_front, prior_moves, prior_shares
 from gbce.pages._document import Known, build_page, effective_factor, gather_points, pack_array, receipt_of, write_page
 from gbce.posterior import Mixture
@@ -210,6 +210,8 @@ def _find_positions(named: dict[str, Any]) -> list[int | None]:
 
 def _write_title(explanation: Explanation) -> str:
     wanted = printable(explanation.target.describe())
+    if explanation.status == Status.NOT_ATTAINED:
+        return f"How near this case comes to the target: {wanted}"
     level = wanted.removeprefix("class ")
     if level == wanted:
         return f"How this case could reach the target: {wanted}"

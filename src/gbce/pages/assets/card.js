@@ -38,7 +38,7 @@ function hundredPicture() {
 
 // What changes, with a picture of each change, and what the model says before and after.
 function changeTable(i, caption) {
-  const moves = changesOf(i);
+  const moves = changesOf(i, points.reached[i] === 1 ? undefined : PROSE_DIGITS); // nobody acts on a miss
   if (!moves.length) return make("p", { class: "soft" }, "Nothing changes.");
   const picture = (one) => movePicture(one.column, one.from, one.to);
   const lines = moves.map((one) => [one.column.name + (one.column.computed ? " (follows from others)" : ""),
