@@ -203,13 +203,30 @@ def test_a_full_disk(demo):
     assert done.stderr == "gbce: could not write: No space left on device\n"
 
 
-def test_a_full_disk_leaves_no_file(run, monkeypatch, tmp_path, listing):
-    def fail(self, *_):
-        raise OSError(28, "No space left on device", str(self))
+def take_little():
+    """Let a process write no more than 4 kB to a file; what comes after is an error, as on a full disk."""
+    import resource
 
-    monkeypatch.setattr(os, "fsync", lambda _: fail(tmp_path / "a.html"))
-    fails(run("report", "row.gbce", "-o", tmp_path / "a.html"), 1, "No space left on device")
-    assert listing(tmp_path) == []
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_takes_a_part(unbuffered, demo, tmp_path, listing):
+    """No file is left and an older one stays; of a redirection the part is there, but the exit code tells."""
+    pytest.importorskip("resource")
+    words = [*COMMAND, "report", "row.gbce", "-f", "html"]
+    options = {"cwd": demo, "stderr": subprocess.PIPE, "text": True, "preexec_fn": take_little}
+    options["env"] = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    page = tmp_path / "page.html"
+    for kept in ([], ["page.html"]):
+        done = subprocess.run([*words, "-o", str(page)], **options)
+        assert (done.returncode, done.stderr) == (1, f"gbce: {page}: File too large\n")
+        assert listing(tmp_path) == kept
+        page.write_text("older")
+    assert page.read_text() == "older"
+    with page.open("w") as file:
+        done = subprocess.run(words, stdout=file, **options)
+    assert (done.returncode, done.stderr) == (1, "gbce: could not write: File too large\n")
 
 
 def test_output_that_cannot_be_replaced(run, tmp_path, listing):

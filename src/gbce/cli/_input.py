@@ -1,12 +1,14 @@
 """Read what a command is given (tables of any size, rows, targets, settings in TOML), and write its results."""
 
 import json
+import os
 import re
 import sys
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -327,11 +329,20 @@ def write(content: str | bytes, output: str) -> None:
     if isinstance(content, bytes):
         if sys.stdout.isatty():
             raise UsageError("this format is not for a terminal: name a file with -o, or redirect the output")
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    sys.stdout.write(content if content.endswith("\n") else content + "\n")
+        return _write_all(content)
+    content += "" if content.endswith("\n") else "\n"
+    if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
+        return _write_all(content.replace("\n", os.linesep).encode(sys.stdout.encoding, sys.stdout.errors))
+    sys.stdout.write(content)
     sys.stdout.flush()
+
+
+def _write_all(content: bytes) -> None:
+    """Write all bytes to standard output: with PYTHONUNBUFFERED a full disk takes a part without an error."""
+    left = memoryview(content)
+    while len(left):
+        left = left[sys.stdout.buffer.write(left) or 0 :]
+    sys.stdout.buffer.flush()
 
 
 def write_frame(frame: pd.DataFrame, kind: str, output: str) -> None:

@@ -169,8 +169,10 @@ def whole_file(path: Path, *, beside: Path | None = None) -> Iterator[BinaryIO]:
             if fcntl is None:
                 file.close()
             partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     _sync_folder(path.parent)
 
