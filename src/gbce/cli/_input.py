@@ -332,7 +332,7 @@ def write(content: str | bytes, output: str) -> None:
         return _write_all(content)
     content += "" if content.endswith("\n") else "\n"
     if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
-        return _write_all(content.replace("\n", os.linesep).encode(sys.stdout.encoding, sys.stdout.errors))
+        return _write_all(content.replace("\n", os.linesep).encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
     sys.stdout.write(content)
     sys.stdout.flush()
 
