@@ -1,7 +1,7 @@
 """Check the sentences of many explanations: every number is that of the tables, and nothing is claimed that they deny.
 
 ``python -m benchmarks.words --rows 30`` explains 30 rows of each of ten tables and prints one line per table; the code
-is 1 if a sentence is wrong.
+is 1 if a sentence is wrong. ``--seed`` takes other rows and other draws.
 """
 
 import argparse
@@ -117,14 +117,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=30, help="of each table")
     parser.add_argument("--posterior", type=int, default=3, help="rows of each table with a posterior")
+    parser.add_argument("--seed", type=int, default=0, help="of the rows and of their draws")
     options = parser.parse_args()
     total, bad = 0, 0
     for name, model, x, target in tables():
         explainer = gbce.Explainer(model, x)
-        some = x.sample(options.rows, random_state=0)
+        some = x.sample(options.rows, random_state=options.seed)
         refused = wrong = 0
         for i, (_, row) in enumerate(some.iterrows()):
-            explanation = explainer.explain(row, target, seed=0, posterior=i < options.posterior, progress=False)
+            explanation = explainer.explain(
+                row, target, seed=options.seed, posterior=i < options.posterior, progress=False
+            )
             found = find_wrong(explanation)
             refused += explanation.answer is None or not explanation.answer.reached
             wrong += bool(found)
