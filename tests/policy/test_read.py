@@ -7,6 +7,7 @@ import pytest
 import gbce
 from gbce.distributed import explain_partition
 from gbce.policy import read_answers
+from gbce.policy._read import read_whole
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,9 @@ def test_the_table_of_a_store_is_read_like_one_in_memory(asked, tmp_path):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert list(one.labels) == list(other.labels)
     assert other.target.y == 75.0
+    light = read_whole(stored, explainer, words=False)
+    assert set(light.words) == {""}
+    np.testing.assert_array_equal(light.answers, one.answers)
     few = gbce.policy.actions(stored, 1, explainer=explainer, seed=0)
     assert few.labels.isin(rows.index).all()
 

@@ -304,13 +304,14 @@ _ROUNDING = 1e-9  # relative differences of totals that are rounding
 
 def values_of(cost: Array, worth: Array | float) -> Array:
     """Return what each action is worth to each row ``(n, m)``, from costs that are infinite where it does not serve."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(cost), np.maximum(worth - np.where(np.isfinite(cost), cost, 0.0), 0.0), 0.0)
+    values = worth - cost  # one array, and no other of its size: there may be thousands of rows and of actions
+    return np.asarray(np.maximum(values, 0.0, out=values))
 
 
 def gains_of(values: Array, best: Array, weights: Array) -> Array:
     """Return how much each action ``(m,)`` adds to what rows have from the best so far ``(n,)``."""
-    return weights @ np.maximum(values - best[:, None], 0.0)
+    gains = values - best[:, None]
+    return weights @ np.maximum(gains, 0.0, out=gains)
 
 
 def pick_next(values: Array, best: Array, weights: Array, groups: Array | None = None) -> int:

@@ -37,7 +37,7 @@ from gbce.policy._action import (
     vary_action,
 )
 from gbce.policy._group_actions import GroupActions
-from gbce.policy._read import AnsweredRows, read_answers, read_groups
+from gbce.policy._read import AnsweredRows, read_groups, read_whole
 from gbce.policy._serving import Prices, Serving, open_serving, split_data
 from gbce.space import Space
 
@@ -158,7 +158,7 @@ def actions(
     """
     if explainer is None:
         raise TypeError("explainer must be the gbce.Explainer that explained the rows, whose model confirms, not None")
-    known = read_answers(table, explainer)
+    known = read_whole(table, explainer, words=False)
     _require_options(k, share, worth, max_columns, min_reliability, max_candidates, choosing, exact, with_data)
     wanted = known.target if target is None else target
     if wanted is None:
@@ -194,7 +194,7 @@ def actions(
     rest = np.setdiff1d(np.arange(len(rows)), chosen_on)
     row_costs = np.full((len(rows), len(plan.actions)), np.inf)
     if plan.actions:
-        row_costs[chosen_on] = serving.costs(plan.actions)[1][: len(chosen_on)]
+        row_costs[chosen_on] = serving.costs(plan.actions)[: len(chosen_on)]
         row_costs[rest] = serving.evaluate(plan.actions, rows.x0[rest])
     row_costs = _keep_to_groups(row_costs, plan.groups, numbers)
     names = None if grouping is None else list(pd.unique(grouping))
@@ -330,7 +330,7 @@ class _Chooser:
         pool = propose_actions(
             space, self.rows.x0[source], self.rows.answers[source], self.allowed, self.max_columns, self.most
         )
-        candidates = _Candidates(*self.serving.costs(pool, self.reserve), weights, groups)
+        candidates = _Candidates(self.serving, self.serving.learn(pool, self.reserve), weights, groups)
         self._add_moves(candidates)
         if self.exact:
             values = candidates.values(self._worths(candidates)[0])[inside]
@@ -343,22 +343,21 @@ class _Chooser:
 
     def _add_moves(self, candidates: "_Candidates") -> None:
         """Add single changes towards rows that reach the target, and pairs of the best of them."""
-        singles, cost = self.serving.costs([Action((move,)) for move in self.moves], self.reserve)
+        singles = self.serving.learn([Action((move,)) for move in self.moves], self.reserve)
         if singles:
-            candidates.add(singles, cost)
+            candidates.add(singles)
             worth = self._worths(candidates)[0]
-            best = np.argsort(-candidates.weights @ values_of(cost, worth), kind="stable")
+            best = np.argsort(-candidates.weights @ values_of(self.serving.costs(singles), worth), kind="stable")
             moves = [singles[i].moves[0] for i in best[: _TUNING.paired]]
-            candidates.add(*self.serving.costs(pair_moves(moves, self.max_columns), self.reserve))
+            candidates.add(self.serving.learn(pair_moves(moves, self.max_columns), self.reserve))
 
     def _worths(self, candidates: "_Candidates") -> list[float]:
         """Return what serving a row is worth: as given; or first more than any saving of cost, then less and less."""
         if self.worth is not None:
             return [self.worth]
-        least = candidates.cost.min(axis=1, initial=np.inf)
-        finite = candidates.cost[np.isfinite(candidates.cost)]
+        least, largest = candidates.ends()
         # one more row counts more than the largest difference of cost over all rows
-        worths = [1.0 + float(finite.max(initial=0.0)) * len(least)]
+        worths = [1.0 + largest * len(least)]
         if candidates.groups is None and not self.exact and np.isfinite(least).any():
             worths += [times * float(least[np.isfinite(least)].mean()) for times in _TUNING.worths]
         return worths
@@ -420,35 +419,47 @@ class _Chooser:
     def _step(self, candidates: "_Candidates", at: int, around: Sequence[Action], best: Array, worth: float) -> int:
         """Return the candidate that adds most among one and those around it, which are added."""
         around = [one for one in around if self.allowed[list(one.columns)].all()]
-        listed, cost = self.serving.costs(around, self.reserve)
-        candidates.add(listed, cost)
+        listed = self.serving.learn(around, self.reserve)
+        candidates.add(listed)
         tried = [at, *(candidates.position[one] for one in listed)]
-        values = values_of(candidates.cost[:, tried], worth)
+        values = values_of(candidates.cost(tried), worth)
         return tried[pick_next(values, best, candidates.weights, candidates.groups)]
 
 
 class _Candidates:
-    """Actions with their costs at the rows ``(n, m)``, to which others are added."""
+    """Actions whose costs at the rows are known, to which others are added."""
 
-    def __init__(self, actions: Sequence[Action], cost: Array, weights: Array, groups: Array | None) -> None:
-        self.actions, self.cost, self.weights, self.groups = list(actions), cost, weights, groups
+    def __init__(self, serving: Serving, actions: Sequence[Action], weights: Array, groups: Array | None) -> None:
+        self.serving, self.actions, self.weights, self.groups = serving, list(actions), weights, groups
         self.position = {action: i for i, action in enumerate(self.actions)}
 
-    def add(self, actions: Sequence[Action], cost: Array) -> None:
+    def add(self, actions: Sequence[Action]) -> None:
         """Add actions that are not there yet."""
-        new = [i for i, action in enumerate(actions) if action not in self.position]
-        for i in new:
-            self.position[actions[i]] = len(self.actions)
-            self.actions.append(actions[i])
-        self.cost = np.column_stack([self.cost, cost[:, new]])
+        for action in actions:
+            if action not in self.position:
+                self.position[action] = len(self.actions)
+                self.actions.append(action)
+
+    def cost(self, which: Sequence[int]) -> Array:
+        """Return the costs ``(n, m)`` of actions by position."""
+        return self.serving.costs([self.actions[i] for i in which])
+
+    def ends(self) -> tuple[Array, float]:
+        """Return the least cost of each row ``(n,)``, and the largest of all that serve."""
+        least, largest = np.full(len(self.weights), np.inf), 0.0
+        for action in self.actions:
+            own = self.serving.known[action]
+            np.minimum(least, own, out=least)
+            largest = max(largest, float(own.max(initial=0.0, where=np.isfinite(own))))
+        return least, largest
 
     def values(self, worth: float) -> Array:
         """Return what each action is worth to each row ``(n, m)``."""
-        return values_of(self.cost, worth)
+        return values_of(self.serving.costs(self.actions), worth)
 
     def count(self, chosen: list[int]) -> tuple[float, float]:
         """Return the weight of the rows that chosen actions serve, and what it costs, the dearest for others."""
-        least = self.cost[:, chosen].min(axis=1)
+        least = self.cost(chosen).min(axis=1)
         served = np.isfinite(least)
         most = least[served].max(initial=0.0)
         return float(self.weights @ served), float(self.weights @ np.where(served, least, most))

@@ -17,7 +17,7 @@ from gbce._validation import is_number, is_whole, show
 from gbce.base import Array
 from gbce.batch import ExplanationTable
 from gbce.explanation import number_text
-from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_answers, read_groups
+from gbce.policy._read import AnsweredRows, PolicyResult, ask_models, read_answers, read_groups, read_whole
 from gbce.space import plain_records
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def fairness(
             f"n_permutations must be an integer of at least {_FEWEST_PERMUTATIONS}, not {n_permutations!r}"
         )
     seed = seed_number(seed)
-    rows = read_answers(table, explainer)
+    rows = read_whole(table, explainer, words=False)
     labels = read_groups(groups, rows)
     names = list(pd.unique(labels))
     counted = ~rows.already & ~rows.failed

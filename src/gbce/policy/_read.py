@@ -53,7 +53,8 @@ class PolicyResult:
 
 _BY_ROW = ("labels", "x0", "answers", "answered", "already", "failed", "reliable", "reliability", "cost", "words")
 
-_STORED = ("status", "kind", "changes", "reached", "cost", "reliability", "reliability_low", "reliability_high")
+_WORDS = "changes"
+_STORED = ("status", "kind", _WORDS, "reached", "cost", "reliability", "reliability_low", "reliability_high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,12 @@ def read_answers(table: Any, explainer: Explainer | None = None) -> AnsweredRows
     >>> rows.x0.shape, rows.answered.tolist(), rows.target.describe()
     ((3, 2), [True, True, True], 'at least 2')
     """
-    parts = list(read_parts(table, explainer))
+    return read_whole(table, explainer)
+
+
+def read_whole(table: Any, explainer: Explainer | None, *, words: bool = True) -> AnsweredRows:
+    """Return all parts of :func:`read_parts` as one."""
+    parts = list(read_parts(table, explainer, words=words))
     if not parts:
         raise ValueError(
             f"the store {table.folder} has no finished rows yet: run explain_many with store= again to continue"
@@ -141,11 +147,14 @@ def read_answers(table: Any, explainer: Explainer | None = None) -> AnsweredRows
     return AnsweredRows(parts[0].space, labels, **joined, target=parts[0].target)
 
 
-def read_parts(table: Any, explainer: Explainer | None = None) -> Iterator[AnsweredRows]:
-    """Yield the answers of a store part by part, so that memory does not grow with it, and those of others at once."""
+def read_parts(table: Any, explainer: Explainer | None = None, *, words: bool = True) -> Iterator[AnsweredRows]:
+    """Yield the answers of a store part by part, so that memory does not grow with it, and those of others at once.
+
+    Without ``words``, those of a store are left on disk.
+    """
     if explainer is not None and not isinstance(explainer, Explainer):
         raise TypeError(f"explainer must be the gbce.Explainer that explained the rows, not {show(explainer)}")
-    for rows in _list_parts(table, explainer):
+    for rows in _list_parts(table, explainer, words):
         if explainer is not None and explainer.space.names != rows.space.names:
             raise ValueError(
                 f"explainer has the columns {list(explainer.space.names)}, but the table has "
@@ -154,7 +163,7 @@ def read_parts(table: Any, explainer: Explainer | None = None) -> Iterator[Answe
         yield rows
 
 
-def _list_parts(table: Any, explainer: Explainer | None) -> Iterator[AnsweredRows]:
+def _list_parts(table: Any, explainer: Explainer | None, words: bool) -> Iterator[AnsweredRows]:
     if isinstance(table, AnsweredRows):
         yield table
     elif isinstance(table, ExplanationTable):
@@ -163,8 +172,10 @@ def _list_parts(table: Any, explainer: Explainer | None) -> Iterator[AnsweredRow
         space = table.space if explainer is None else explainer.space
         # a target relative to each row's output is another one for each row
         target = None if isinstance(table.target, Change) else table.target
-        for frame in table.frames():  # by label; the column of labels is text
-            yield replace(_encode_lines(frame.drop(columns="label"), space), target=target)
+        columns = [name for name in _list_columns(space) if words or name != _WORDS]
+        for frame in table.frames(columns):  # by label
+            lines = frame if words else frame.assign(**{_WORDS: ""})
+            yield replace(_encode_lines(lines, space), target=target)
     elif isinstance(table, pd.DataFrame):
         if explainer is None:
             raise ValueError("stored lines do not hold the features: give explainer=, the one that explained the rows")
@@ -195,11 +206,15 @@ def _reliability_of(lines: pd.DataFrame) -> Array:
     return lines[["reliability", "reliability_low", "reliability_high"]].to_numpy(dtype=float)
 
 
+def _list_columns(space: Space) -> list[str]:
+    """Return the columns that are read of stored lines."""
+    columns = list(space.frame(np.zeros((0, len(space)))).columns)
+    return [*_STORED, *(f"{prefix}{name}" for prefix in (ROW_PREFIX, ANSWER_PREFIX) for name in columns)]
+
+
 def _encode_lines(lines: pd.DataFrame, space: Space) -> AnsweredRows:
     """Encode stored lines; rows that could not be explained and do not fit the space have NaN."""
-    columns = list(space.frame(np.zeros((0, len(space)))).columns)
-    wanted = [*_STORED, *(f"{prefix}{name}" for prefix in (ROW_PREFIX, ANSWER_PREFIX) for name in columns)]
-    missing = [name for name in wanted if name not in lines.columns]
+    missing = [name for name in _list_columns(space) if name not in lines.columns]
     if missing:
         raise ValueError(
             f"the lines have no column {show(missing[0])}: read a whole data set of explain_many, rows included"

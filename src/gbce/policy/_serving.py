@@ -17,8 +17,8 @@ from gbce.policy._action import Action, apply_action
 from gbce.predictors import Panel
 from gbce.space import Space
 
-# Numbers in one batch of rows, by hand: 4 MB, so that memory does not grow with the table, and calls stay few.
-_BATCH_CELLS = 500_000
+# Numbers in one batch of rows, by hand: 2 MB, so that memory does not grow with the table, and calls stay few.
+_BATCH_CELLS = 250_000
 _MOST_DATA = 2_000  # rows of the data that are evaluated, by hand: quantiles and levels need no more
 
 
@@ -82,8 +82,8 @@ class Serving:
     n_calls: int = 0
     known: dict[Action, Array] = field(default_factory=dict)
 
-    def costs(self, actions: Sequence[Action], reserve: int = 0) -> tuple[list[Action], Array]:
-        """Return the actions that the budget allows, ``reserve`` model rows left, and their costs ``(n, m)`` or inf."""
+    def learn(self, actions: Sequence[Action], reserve: int = 0) -> list[Action]:
+        """Return the actions whose costs ``(n,)`` or inf are ``known``: the budget leaves ``reserve`` model rows."""
         new = [action for action in dict.fromkeys(actions) if action not in self.known]
         size = max(1, _BATCH_CELLS // max(self.x0.size, 1))
         for start in range(0, len(new), size):
@@ -92,9 +92,12 @@ class Serving:
             if not some:
                 break
             self.known |= dict(zip(some, self.evaluate(some, self.x0).T, strict=True))
-        listed = [action for action in actions if action in self.known]
-        columns = [self.known[action] for action in listed]
-        return listed, np.column_stack(columns) if columns else np.zeros((len(self.x0), 0))
+        return [action for action in actions if action in self.known]
+
+    def costs(self, actions: Sequence[Action]) -> Array:
+        """Return the costs ``(n, m)`` or inf of known actions."""
+        columns = [self.known[action] for action in actions]
+        return np.column_stack(columns) if columns else np.zeros((len(self.x0), 0))
 
     def evaluate(self, actions: Sequence[Action], x0: Array) -> Array:
         """Return the costs ``(n, m)`` of actions at any rows ``(n, d)``, infinite where one does not serve."""
@@ -139,9 +142,10 @@ def open_serving(
 
 def split_data(serving: Serving, data: Array, excluded: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return some rows of the data ``(n, d)`` that miss the target and some that reach it, without those excluded."""
-    known = set(row_keys(np.ascontiguousarray(excluded)))
     rows = data[rng.permutation(len(data))[:_MOST_DATA]]
-    rows = rows[[key not in known for key in row_keys(np.ascontiguousarray(rows))]]
+    keys = row_keys(np.ascontiguousarray(rows))
+    known = set(keys).intersection(row_keys(np.ascontiguousarray(excluded)))
+    rows = rows[[key not in known for key in keys]]
     if not len(rows) or serving.affords(2 * len(rows)) < 2 * len(rows):
         return data[:0], data[:0]
     reached = serving.judge(rows)
