@@ -142,8 +142,9 @@ def test_real_tables_stay_within_a_tenth_of_their_range(load):
 
 
 def test_the_explanation_says_once_what_was_assumed():
+    quick = {"rules": ["Nearest"], "seed": 0, "posterior": False}
     explainer = gbce.Explainer(worth, BOOK, sampler=SMALL)
-    explanation = explainer.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=["Nearest"], seed=0, posterior=False)
+    explanation = explainer.explain(BOOK.iloc[0], gbce.AtLeast(3.0), **quick)
     notes = [note for note in explanation.notes if note.startswith("Assumed: ")]
     assert len(notes) == 1
     assert "about three columns change. Set `prior=`" in notes[0]
@@ -151,10 +152,10 @@ def test_the_explanation_says_once_what_was_assumed():
         assert notes[0].count(option) == 1
     assert notes[0].count(". ") == 5
     given = gbce.Explainer(worth, BOOK, prior=gbce.Gaussian(), sampler=SMALL)
-    assert "prior=" not in " ".join(given.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=["Nearest"], seed=0, posterior=False).notes)
+    assert "prior=" not in " ".join(given.explain(BOOK.iloc[0], gbce.AtLeast(3.0), **quick).notes)
     space = gbce.Space.infer(BOOK, bounds="none", scale="sd")
     said = gbce.Explainer(worth, BOOK, space=space, prior=gbce.Gaussian(), sampler=SMALL)
-    assert "Assumed" not in " ".join(said.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=["Nearest"], seed=0, posterior=False).notes)
+    assert "Assumed" not in " ".join(said.explain(BOOK.iloc[0], gbce.AtLeast(3.0), **quick).notes)
 
 
 def test_arrays_have_no_such_note():
