@@ -8,7 +8,6 @@ memory of the process; *of first*, both as a ratio to the first line; *MB on dis
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 import gbce
+from benchmarks._clock import peak_memory
 from benchmarks._documents import add_docs_option, current_commit, markdown, write_results
 from benchmarks.many import asked
 
@@ -45,8 +45,7 @@ def measure(n: int) -> dict[str, float]:
         if len(table) != n:
             raise RuntimeError(f"{len(table)} rows of {n} are in the store")
         held = sum(file.stat().st_size for file in Path(f"{folder}/rows").rglob("*") if file.is_file())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "peak": peak, "disk": held / 2**20}
+    return {"seconds": seconds, "peak": peak_memory(), "disk": held / 2**20}
 
 
 def main() -> None:

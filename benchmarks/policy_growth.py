@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 import gbce
+from benchmarks._clock import peak_memory
 from benchmarks._documents import add_docs_option, markdown, print_into
 from gbce import policy
 from gbce.batch._columns import stored_schema
@@ -138,16 +139,9 @@ CALLS: dict[str, Callable[[Any, gbce.Explainer], dict[str, Any]]] = {
 def measure(call: str, folder: Path) -> dict[str, Any]:
     """Run one call on a store in this process."""
     explainer, table = make_explainer(), gbce.load(folder)
-    before, start = _peak(), time.process_time()
+    before, start = peak_memory(), time.process_time()
     found = CALLS[call](table, explainer)
-    return {"seconds": time.process_time() - start, "before": before, "peak": _peak(), **found}
-
-
-def _peak() -> float:
-    """Return the largest resident memory of this process so far, in megabytes."""
-    # ru_maxrss begins with that of the parent process
-    status = Path("/proc/self/status").read_text().splitlines()
-    return next(float(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+    return {"seconds": time.process_time() - start, "before": before, "peak": peak_memory(), **found}
 
 
 def main() -> None:
