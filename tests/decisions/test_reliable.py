@@ -48,6 +48,21 @@ def test_linear_model_gets_the_cheapest_point_that_keeps_the_promise(probability
     assert abs(answer.reliability.share - holds_with(x)) < 4 * error + 1e-12
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_paid_for_in_the_cheapest_columns_where_the_changes_that_reach_end_at_their_bounds(seed):
+    slopes, wanted, room = np.linspace(1.0, 0.3, 12), 2.0, (2.02, 0.3)
+    space = gbce.Space([gbce.Feature(f"x{j}", high=room[j] if j < 2 else None) for j in range(12)])
+    data = np.random.default_rng(0).normal(size=(400, 12))
+    explainer = gbce.Explainer(lambda x: x @ slopes, data, space=space)
+    answer = explainer.explain(np.zeros(12), gbce.AtLeast(wanted), seed=seed, posterior=False).answer
+    left, best = wanted + ndtri(0.9) * NOISE * np.linalg.norm(slopes), 0.0
+    for slope, most in zip(slopes, (*room, np.inf, *[0.0] * 9), strict=True):  # the steepest column first
+        step = min(most, left / slope)
+        left, best = left - step * slope, best + step
+    assert answer.kind == "reliable"
+    assert best <= answer.cost <= 1.2 * best  # 1.05 to 1.1: a trial asks for a little more than the promise
+
+
 def test_promises_are_kept_over_rows_and_seeds():
     kept = [holds_with(explain(seed=seed, row=(0.3 * seed, -0.2, 0.1)).answer.decision.x) for seed in range(8)]
     assert min(kept) >= 0.9  # at 95% confidence each; these seeds are fixed

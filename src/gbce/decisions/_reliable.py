@@ -36,7 +36,7 @@ _ORDER = 0  # seed of the split: the same for all rows, in whatever order refits
 # that holds under wider noise lies further from where the models disagree.
 SPREADS = (1.0, 2.0, 4.0)
 _FURTHER = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0])  # multiples of a change that just reaches
-_PUSHES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # units of scale by which changes are extended where none of these holds
+_PUSHES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # units of scale by which changes are extended, one by one and together
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,11 @@ class _Effort:
     rounds_nearer: int = 8  # of the search towards the row: its points are cheap, and every saving shows in the answer
     searched_refits: int = 8  # refitted models used in a search, and about how many points it evaluates
     refit_rows: int = 1_500
+    # On 128 questions of four tables, 700, 1,000 and 1,500 rows give answers as cheap as each other.
+    margin_rows: int = 700
+    margin_copies: int = 64  # perturbed copies of the nearest point, from which the margin that noise takes is read
     modes: int = 12  # points of such a search that are kept
+    pushed: int = 3  # of the cheapest points, whose changes are extended by fixed steps
     refit_copies: int = 32  # perturbed copies of a candidate for refitted models
     few_copies: int = 4  # the same, to rank all candidates by how often refits accept them
     dearest: float = 2.0  # times the cost of the nearest point that a more reliable fallback may cost
@@ -125,12 +129,12 @@ class _Candidates:
 class Reliable(Rule):
     """The cheapest point that reaches the target and keeps reaching it, the usual policy for ``explanation.answer``.
 
-    Candidates are the points found by :class:`gbce.Nearest`, points further in the same directions, every evaluated
-    point that reaches the target, and the choices of other rules, with real numbers rounded to a few digits. They are
-    tested from the cheapest on, as by :class:`gbce.ChanceConstrained`: the chosen point keeps its promise under fresh
-    noise, with the given confidence. If none of them holds, larger changes in the directions of the nearest points
-    follow, and then rows of the data that reach the target. The changes of the first point that holds are shrunk as far
-    as the promise allows, and small ones are undone.
+    Candidates are the points found by :class:`gbce.Nearest`, those found with the margin that noise takes there, points
+    further in the same directions, every evaluated point that reaches the target, and the choices of other rules, with
+    real numbers rounded to a few digits. They are tested from the cheapest on, as by :class:`gbce.ChanceConstrained`:
+    the chosen point keeps its promise under fresh noise, with the given confidence. If none of them holds, rows of the
+    data follow that reach the target. The changes of the first point that holds are shrunk as far as the promise
+    allows, and small ones are undone.
 
     Parameters
     ----------
@@ -252,9 +256,10 @@ class Reliable(Rule):
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
         choosing, confirming = (None, None) if scene.refits is None else split_refits(scene.refits)
         chosen_by = replace(scene, refits=choosing)
-        near = np.vstack([nearest, self._find_under_refits(chosen_by, noisy.posterior, nearest)])
+        stricter = (self._find_with_margin(scene, noisy, nearest), self._find_under_refits(chosen_by, noisy, nearest))
+        near = np.vstack([nearest, *stricter])
         search.x = self._list_candidates(scene, near, most)
-        search.further = lambda: self._list_further(scene, near, most)
+        search.further = lambda: self._list_rows(scene, most)
         if choosing is None:
             x = self._seek(noisy, search, partial(accepts, noisy))
             return None if x is None else Choice(x[None, :], note=f"{_HOLDS} {search.shown:.4g} {_UNDER_NOISE}")
@@ -321,8 +326,7 @@ class Reliable(Rule):
     def _find_most_reliable(self, scene: Scene, noisy: UnderNoise, nearest: Choice) -> Choice:
         """Return the point of highest success rate at up to twice the cost of the nearest, or the nearest itself."""
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
-        pushed = round_away(scene.space, scene.x0, extend_each_change(scene, nearest.x))
-        x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
+        x = self._list_candidates(scene, nearest.x, most)
         x = self._thin(x[self._cost(scene, x) <= _EFFORT.dearest * self._cost(scene, nearest.x[:1])], most)
         search = PromiseSearch(noisy, self._promise, x, partial(self._cost, scene))
         search.screen_all()
@@ -407,11 +411,30 @@ class Reliable(Rule):
         effort = scene.query.effort if self.distance == "l1" else ()
         return costs(scene.space, x, scene.x0, self.distance) + effort_cost(scene.space, effort, x, scene.x0)
 
-    def _find_under_refits(self, scene: Scene, posterior: GibbsPosterior, trials: Array) -> Array:
+    def _find_with_margin(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Array:
+        """Return cheap points ``(k, d)`` that exceed the target by what noise takes at the nearest ``(n, d)``."""
+        reaching, posterior = Reaching(noisy.posterior.target), noisy.posterior
+        rows = _EFFORT.margin_rows + 2 * self._promise.trial_copies  # what is found has to be put to trials, too
+        if not reaching.has_margin or posterior.affords(rows) < rows:
+            return nearest[:0]
+        shifted = noisy.evaluate(nearest[:1], noisy.draw_offsets(_EFFORT.margin_copies))
+        gaps = reaching.judge(Evaluated(*(part[0] for part in shifted))).gap
+        short = float(np.quantile(gaps, self.probability, method="higher"))
+        margin = short - float(reaching.judge(posterior.evaluate_first(nearest[:1])).gap[0])
+        if not 0.0 < short < np.inf:  # the nearest point may hold itself, or noise may ruin it altogether
+            return nearest[:0]
+
+        def judge(x: Array) -> Judged:
+            gap, reached = reaching.judge(posterior.evaluate_first(x))
+            return Judged(gap + margin, reached & (gap + margin <= 0.0))
+
+        return self._search_nearest(scene, posterior, judge, nearest, posterior.affords, _EFFORT.margin_rows)
+
+    def _find_under_refits(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Array:
         """Return cheap points ``(k, d)`` that enough of some refits accept without noise."""
         if scene.refits is None:
-            return trials[:0]
-        space, x0, n = scene.space, scene.x0, len(scene.refits.predictors)
+            return nearest[:0]
+        posterior, n = noisy.posterior, len(scene.refits.predictors)
         some = np.unique(np.linspace(0, n - 1, min(n, _EFFORT.searched_refits)).round().astype(int))
         few = replace(scene.refits, predictors=tuple(scene.refits.predictors[k] for k in some))
         reaching = Reaching(posterior.target)
@@ -423,16 +446,28 @@ class Reliable(Rule):
             agree = np.mean([one.reached for one in each], axis=0) >= self.probability
             return Judged(np.maximum(own.gap, missing), own.reached & agree)
 
+        return self._search_nearest(scene, posterior, judge, nearest, few.affords, _EFFORT.refit_rows)
+
+    def _search_nearest(
+        self,
+        scene: Scene,
+        posterior: GibbsPosterior,
+        judge: Callable[[Array], Judged],
+        nearest: Array,
+        affords: Callable[[int], int],
+        max_rows: int,
+    ) -> Array:
+        """Return the cheapest points ``(k, d)`` that a stricter judge accepts, found from ``nearest`` ``(n, d)`` on."""
+        space, x0 = scene.space, scene.x0
         data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
-        moves = CandidateMoves(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, self.distance))
         found = find_nearest(
-            moves,
+            CandidateMoves(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, self.distance)),
             judge,
-            trials[:0],
-            trials=extend_changes(space, x0, trials),
+            nearest[:0],
+            trials=extend_changes(space, x0, nearest),
             power=2 if self.distance == "l2" else 1,
-            affords=few.affords,
-            max_rows=_EFFORT.refit_rows,
+            affords=affords,
+            max_rows=max_rows,
         )
         return found.x[np.argsort(found.cost, kind="stable")[: _EFFORT.modes]]
 
@@ -441,15 +476,15 @@ class Reliable(Rule):
         space, x0 = scene.space, scene.x0
         known = scene.draws.known
         found = np.vstack([nearest, *(choice.x for _, choice in scene.earlier)])
-        made = [nearest, round_away(space, x0, np.vstack([found, extend_changes(space, x0, nearest)]))]
-        x = self._sort(scene, np.vstack(made))[:most]
+        pushed = extend_each_change(scene, self._sort(scene, nearest)[: _EFFORT.pushed])
+        rounded = round_away(space, x0, np.vstack([found, extend_changes(space, x0, nearest), pushed]))
         evaluated = self._sort(scene, round_away(space, x0, known.x[known.reached[:, 0]]))
-        return self._sort(scene, np.vstack([x, self._thin(evaluated, most - len(x))]))
+        made = self._thin(self._sort(scene, np.vstack([nearest, rounded])), most // 2)
+        return self._sort(scene, np.vstack([made, self._thin(evaluated, most - len(made))]))
 
-    def _list_further(self, scene: Scene, near: Array, most: int) -> Iterator[Array]:
-        """Yield further candidates ``(k, d)`` for when none near the row holds."""
-        for points in (extend_each_change(scene, near), _list_reaching_rows(scene)):
-            yield self._thin(self._sort(scene, round_away(scene.space, scene.x0, points)), most)
+    def _list_rows(self, scene: Scene, most: int) -> Iterator[Array]:
+        """Yield rows of the data as candidates ``(k, d)``, for when none near the row holds."""
+        yield self._thin(self._sort(scene, round_away(scene.space, scene.x0, _list_reaching_rows(scene))), most)
 
     @staticmethod
     def _thin(x: Array, most: int) -> Array:

@@ -64,6 +64,11 @@ class Reaching:
                 f"{low:g} to {room:g}; ask for a smaller margin"
             )
 
+    @property
+    def has_margin(self) -> bool:
+        """Whether the shortfall tells how far a point exceeds the target, as it does for a single output."""
+        return self._accepted_range() is not None
+
     def judge(self, evaluated: Evaluated) -> Judged:
         """Compute the shortfall of evaluated points, and whether they reach the target, by the first model."""
         output, loss = evaluated.outputs[:, 0], evaluated.loss[:, 0]
