@@ -93,7 +93,7 @@ ASKED = {
     "decide DirectOpt": lambda w, **k: w.explainer.decide(w.known, gbce.DirectOpt(), **k),
     "decide MAP": lambda w, **k: w.explainer.decide(w.known, gbce.MAP(), **k),
     "given": lambda w, **k: w.explainer.given(w.known, keep=[SPACE.names[-1]], **k).pointwise,
-    "plan": lambda w, **k: w.explainer.plan(w.known, **k).table,
+    "plan": lambda w, **k: w.explainer.plan(w.known, to="Medoid", **k).table,  # of several changes
     "assess": lambda w, **k: w.explainer.assess(w.known, w.known.counterfactuals, **k),
     "survival": lambda w, **k: w.explainer.survival(w.known, w.others, **k),
     "metrics.survival": lambda w, **k: gbce.metrics.survival(w.known, w.others, **k),

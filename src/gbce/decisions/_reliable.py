@@ -426,9 +426,12 @@ class Reliable(Rule):
 
         def judge(x: Array) -> Judged:
             gap, reached = reaching.judge(posterior.evaluate_first(x))
-            return Judged(gap + margin, reached & (gap + margin <= 0.0))
+            with np.errstate(over="ignore"):  # outputs near the limits of floats
+                gap = gap + margin
+            return Judged(gap, reached & (gap <= 0.0))
 
-        return self._search_nearest(scene, posterior, judge, nearest, posterior.affords, _EFFORT.margin_rows)
+        found = self._search_nearest(scene, posterior, judge, nearest, posterior.affords, _EFFORT.margin_rows)
+        return round_away(scene.space, scene.x0, found)
 
     def _find_under_refits(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Array:
         """Return cheap points ``(k, d)`` that enough of some refits accept without noise."""

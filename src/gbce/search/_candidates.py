@@ -342,6 +342,8 @@ def step_to_plane(
     with np.errstate(invalid="ignore"):
         u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
     u = np.where(np.isnan(u), 0.0, u)
+    scale = int(np.frexp(np.abs(gradient).max(initial=0.0))[1])  # by a power of two, exactly: large squares overflow
+    gradient, shortfall = np.ldexp(gradient, -scale), float(np.ldexp(shortfall, -scale))
     needed = float(gradient @ u) - shortfall  # change of the plane from the row to the boundary
     with np.errstate(invalid="ignore"):
         ends = (np.array(space.limits(x0)) - x0) / space.scale

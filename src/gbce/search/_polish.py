@@ -138,7 +138,12 @@ def _find_miss(search: Search) -> Callable[[Array], Array] | None:
         return None
     if len(posterior.predictors) > 1 or posterior.target.reads_classes:
         return None
-    return lambda outputs: np.maximum(low - outputs[:, 0], outputs[:, 0] - high)
+
+    def miss(outputs: Array) -> Array:
+        with np.errstate(over="ignore"):  # outputs near the limits of floats
+            return np.asarray(np.maximum(low - outputs[:, 0], outputs[:, 0] - high))
+
+    return miss
 
 
 def _signed_root(potential: Array) -> Array:
