@@ -19,7 +19,7 @@ from gbce.trees._move_loops import score_moves as score_moves
 
 _BLOCK = 64  # rows that go down together: the bits of a number
 _TOGETHER = 32  # points that go down a tree one after another, while it is in the cache; by time, on a forest
-_ONE, _SIX = np.uint64(1), np.uint64(63)
+_ONE, _SIX = np.uint64(1), np.uint64(63)  # one bit, and six: of a position within a word
 # A product with this number has the position of a single bit in its first six bits (de Bruijn, 1946).
 _MAGIC, _SHIFT = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
 _PLACES = np.argsort([((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)])
