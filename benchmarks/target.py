@@ -117,13 +117,14 @@ def main() -> None:
     number = None if options.eta == "auto" else float(options.eta)
     eta = "auto" if number is None else gbce.SuccessProbability(number) if number < 1 else number
     everything: list[Measured] = []
+    left_out: list[str] = []
     with print_into(f"target-{options.name or options.eta}", options.docs, __doc__, source=Path(gbce.__file__).parent):
         print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
         for name in options.tables:
             try:
                 table = TABLES[name]()
             except MissingWheelError as error:
-                print(f"- {name}: {error}")
+                left_out.append(f"- {name}: {error}")
                 continue
             for model in options.models:
                 with warnings.catch_warnings():
@@ -131,7 +132,7 @@ def main() -> None:
                     found = list(measure(_make_case(table, model), options.rows, eta, not everything))
                 everything += found
                 print("| " + " | ".join(summarise(name, model, found)) + " |", flush=True)
-        print("| " + " | ".join(summarise("all", "all", everything)) + " |")
+        print("| " + " | ".join(summarise("all", "all", everything)) + " |", *left_out, sep="\n")
 
 
 def _make_case(table: Table, model: str) -> Case:

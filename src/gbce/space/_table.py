@@ -12,6 +12,7 @@ from gbce._validation import distinguish, printable
 from gbce.base import Array
 from gbce.space._constraints import describe_transitions, same
 from gbce.space._feature import Feature
+from gbce.space._format import number_text
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
@@ -120,7 +121,7 @@ def _format_unit(feature: Feature) -> str:
     if feature.unordered:
         return "any change" if feature.scale == 1.0 else f"{1.0 / feature.scale:.3g} a change"
     steps = {"ordinal": " levels", "datetime": f" {feature.unit}s"}.get(feature.kind, f" {feature.unit}".rstrip())
-    return f"{feature.scale:.4g}{steps}"
+    return f"{number_text(feature.scale, 4)}{steps}"
 
 
 def _format_direction(feature: Feature) -> str:
