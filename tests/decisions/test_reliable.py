@@ -136,7 +136,7 @@ def test_what_is_called_reliable_is_accepted_by_models_that_were_not_there():
     """
     d, spread, wanted, noise = 20, 1.0, 3.0, 0.1
     data, kept = np.random.default_rng(0).normal(size=(200, d)), []
-    for seed in (0, 2, 3):
+    for seed in (0, 2, 3, 7, 9):
         slopes = 1.0 + spread * np.random.default_rng(seed).normal(size=(24, d))
         explainer = gbce.Explainer(
             lambda x: x.sum(axis=1), data, space=gbce.Space.real(d), refits=[lambda x, b=b: x @ b for b in slopes]
@@ -148,7 +148,7 @@ def test_what_is_called_reliable_is_accepted_by_models_that_were_not_there():
             error = np.sqrt(spread**2 * (x @ x) + noise**2 * d * (1 + spread**2))
             kept.append(float(ndtr((x.sum() - wanted) / error)))
     assert len(kept) >= 1
-    assert min(kept) >= 0.88  # 0.88, 0.86 and 0.80 where the refits that choose a point judge it
+    assert min(kept) >= 0.88  # 0.88, 0.86 and 0.80 for the first three where the refits that choose a point judge it
 
 
 def test_refits_of_unequal_weight_confirm_as_few_of_equal_weight():
